@@ -252,6 +252,7 @@ mod tests {
             ip_offset: 0,
             transport: 0,
             end: 0,
+            room: u32::MAX,
         };
         Held { packet, time_ns, interface: 0, datagram: datagram(id) }
     }

@@ -242,6 +242,7 @@ mod tests {
             ip_offset: 0,
             transport: 0,
             end: 0,
+            room: u32::MAX,
         }
     }
 

@@ -1,8 +1,11 @@
 //! A TCP connection as seen on the wire: handshake, data, acknowledgments, the ends of both directions.
 //!
 //! The observer may see only one direction, start midstream, and miss any packet. Segments that the endpoints ignore
-//! are ignored: resets and acknowledgments that they do not accept, SYNs in an established connection, data after FIN.
+//! are ignored: resets and acknowledgments that they do not accept, SYNs in an established connection, data after FIN
+//! (see `agreement`). A reset that they would accept ends the connection when it leaves the table: until then an
+//! acknowledgment of later bytes shows that it was ignored.
 
+use crate::agreement::{ACK, FIN, RST, SYN};
 use crate::event::{Cap, EndReason, Segment, Sender, StreamSink};
 use crate::half::{Context, HAS_SCALE, HalfStream, Output, SCALE_MAX, SYN_SEEN};
 use crate::memory::{Memory, SharedMemory};
@@ -11,10 +14,6 @@ use crate::policy::StreamPolicy;
 use crate::tally::StreamTally;
 use std::sync::Arc;
 
-const FIN: u8 = 1;
-const SYN: u8 = 2;
-const RST: u8 = 4;
-const ACK: u8 = 16;
 const URG: u8 = 32;
 
 /// The state that all connections of a lane share: rules, memory, counters.
@@ -59,13 +58,15 @@ pub struct Conversation {
     a: HalfStream,
     b: HalfStream,
     client: Option<Sender>,
+    /// A reset was captured that the receiver accepts, unless it has reasons to ignore it.
+    is_reset: bool,
 }
 
 impl Conversation {
     /// Creates a connection of two hosts, each with its reassembly policy.
     pub fn new(host_a: StreamPolicy, host_b: StreamPolicy) -> Self {
         // The policy of the receiver applies.
-        Self { a: HalfStream::new(host_b), b: HalfStream::new(host_a), client: None }
+        Self { a: HalfStream::new(host_b), b: HalfStream::new(host_a), client: None, is_reset: false }
     }
 
     /// The host that opened the connection, if its SYN or the SYN-ACK was seen.
@@ -79,14 +80,26 @@ impl Conversation {
         half.has(SYN_SEEN)
     }
 
+    /// True for a SYN at the number at which its sender goes on: a challenge, and no other connection.
+    pub(crate) fn continues(&self, sender: Sender, segment: &Segment) -> bool {
+        let half = if sender == Sender::A { &self.a } else { &self.b };
+        half.offset(segment.sequence.wrapping_add(1)) == half.next() as i64
+    }
+
     /// True if every direction in which a segment was seen has ended.
     pub fn is_closed(&self) -> bool {
+        if self.is_reset {
+            return true;
+        }
         let is_over = |half: &HalfStream| half.end().is_some() || !half.is_started();
         (self.a.end().is_some() || self.b.end().is_some()) && is_over(&self.a) && is_over(&self.b)
     }
 
     /// Time at which [`Self::tick`] must be called, ns; `u64::MAX` if nothing is held.
     pub fn due_ns(&self, lane: &StreamLane) -> u64 {
+        if self.is_reset {
+            return u64::MAX;
+        }
         self.a.due_ns(&lane.plan).min(self.b.due_ns(&lane.plan))
     }
 
@@ -104,7 +117,7 @@ impl Conversation {
         }
         lane.tally.segments += 1;
         if segment.flags & RST != 0 {
-            self.take_reset(sender, segment, lane, sink);
+            self.take_reset(sender, segment, lane);
             return Outcome::Taken;
         }
         if is_syn && !self.take_syn(sender, segment, lane) {
@@ -113,23 +126,41 @@ impl Conversation {
             lane.tally.out_of_window_bytes += segment.payload.len() as u64;
             return Outcome::Taken;
         }
+        // A reset that came first was one of another connection.
+        self.is_reset &= self.a.is_started() || self.b.is_started();
+        let is_reset = self.is_reset;
         let (own, other) = self.halves(sender);
+        if !is_syn && (own.is_open_to_agreement() || other.is_open_to_agreement()) {
+            agree(own, other, segment, lane);
+        }
         if !own.is_started() {
             own.start_midstream(segment.sequence, &mut lane.tally);
         } else if segment.wire_bytes > 0 || segment.flags & FIN != 0 {
             own.skip_keep_alive(segment.sequence);
         }
-        if segment.flags & ACK != 0 && other.is_started() {
+        let mut is_alive = false;
+        if segment.flags & ACK != 0 && (is_syn || own.is_near(segment.sequence, &lane.plan)) {
             let window = u64::from(segment.window) << window_shift(own, other, is_syn);
-            let mut cx = context(lane, sink, sender.other(), segment.time_ns, own.cost());
-            other.acknowledge(segment.acknowledgment, window, &mut cx);
-            other.settle(&mut cx);
+            if other.is_started() {
+                let next = other.next();
+                let mut cx = context(lane, sink, sender.other(), segment.time_ns, own.cost());
+                cx.is_reset = is_reset;
+                other.acknowledge(segment.acknowledgment, window, &mut cx);
+                other.settle(&mut cx);
+                is_alive = is_reset && other.next() > next;
+            } else {
+                other.name_start(segment.acknowledgment, window);
+            }
         }
         let mut cx = context(lane, sink, sender, segment.time_ns, other.cost());
+        cx.is_reset = is_reset && !is_alive;
         if let Some(cap) = take_bytes(own, segment, is_syn, &mut cx) {
             own.finish(EndReason::Capped(cap), &mut cx);
             let mut cx = context(lane, sink, sender.other(), segment.time_ns, 0);
             other.finish(EndReason::Capped(cap), &mut cx);
+        }
+        if is_alive {
+            self.revive(sender, segment.time_ns, lane, sink);
         }
         Outcome::Taken
     }
@@ -140,7 +171,7 @@ impl Conversation {
         let is_known = own.is_started() && own.base() == segment.sequence.wrapping_add(1);
         // A capture may contain one direction completely before the other. After a reset, a SYN-ACK answers another
         // SYN.
-        let is_first = !own.is_started() && own.end().is_none();
+        let is_first = !own.is_started() && own.end().is_none() && !self.is_reset;
         let is_answer = segment.flags & ACK != 0 && is_first && other.base() == segment.acknowledgment;
         self.is_closed() && !is_known && !is_answer
     }
@@ -157,62 +188,79 @@ impl Conversation {
     fn take_syn(&mut self, sender: Sender, segment: &Segment, lane: &mut StreamLane) -> bool {
         let (own, other) = self.halves(sender);
         let base = segment.sequence.wrapping_add(1);
-        let scale = segment.window_scale;
-        let flags = SYN_SEEN | scale.map_or(0, |_| HAS_SCALE);
-        let is_repeated = own.is_started() && own.base() == base;
-        if !is_repeated && own.is_started() && !own.is_untouched() {
-            return false;
-        }
-        if !is_repeated {
-            own.start(base, flags, &mut lane.memory, &mut lane.tally);
-            own.scale = scale.unwrap_or(0).min(SCALE_MAX);
-        } else if !own.has(SYN_SEEN) {
-            // The SYN-ACK came first, and perhaps held data.
-            own.note_syn(flags);
-            own.scale = scale.unwrap_or(0).min(SCALE_MAX);
-        }
         let is_answer = segment.flags & ACK != 0;
         if is_answer {
-            // The SYN was not captured, or it was one of several attempts and this is the one that counts.
-            let is_other_attempt = other.is_untouched() && !other.has_sent(segment.acknowledgment);
-            if !other.is_started() || is_other_attempt {
-                let known = |flag| if other.has(flag) { flag } else { 0 };
-                let flags = known(SYN_SEEN) | known(HAS_SCALE);
-                other.start(segment.acknowledgment, flags, &mut lane.memory, &mut lane.tally);
-            }
+            other.choose(segment.acknowledgment, &mut lane.memory, &mut lane.tally);
+        }
+        let answers_syn = is_answer && other.is_unanswered() && other.has_sent(segment.acknowledgment);
+        let is_unacceptable = is_answer && other.is_unanswered() && !answers_syn;
+        if is_unacceptable || !own.may_start_at(base, answers_syn) {
+            return false;
+        }
+        let is_begun = !own.is_started() || own.base() != base || !own.has(SYN_SEEN);
+        if !own.is_started() || own.base() != base {
+            own.start_at_syn(base, segment.window_scale, &mut lane.memory, &mut lane.tally);
+        } else if !own.has(SYN_SEEN) {
+            // The SYN-ACK came first, and perhaps held data.
+            own.note_syn(segment.window_scale);
+        }
+        // The SYN was not captured.
+        let is_named = is_answer && !other.has(SYN_SEEN);
+        if is_named
+            && (!other.is_started() || other.is_untouched() && !other.has_sent(segment.acknowledgment))
+        {
+            other.start(segment.acknowledgment, 0, &mut lane.memory, &mut lane.tally);
         }
         let client = if is_answer { sender.other() } else { sender };
-        self.client.get_or_insert(client);
+        if is_begun {
+            self.client = Some(client);
+        }
         true
     }
 
     /// Processes a reset if the receiver accepts it. Its payload is not stream data.
-    fn take_reset<S: StreamSink + ?Sized>(
-        &mut self,
-        sender: Sender,
-        segment: &Segment,
-        lane: &mut StreamLane,
-        sink: &mut S,
-    ) {
+    fn take_reset(&mut self, sender: Sender, segment: &Segment, lane: &mut StreamLane) {
         lane.tally.seen_bytes += segment.payload.len() as u64;
         lane.tally.after_end_bytes += segment.payload.len() as u64;
         let is_exact = lane.plan.reset == ResetRule::Exact;
         let (own, other) = self.halves(sender);
-        let is_accepted = if own.is_started() {
-            own.accepts_reset(own.offset(segment.sequence), is_exact, &lane.plan)
-        } else {
-            // A reset that answers a SYN acknowledges its number; otherwise the capture started here.
-            !other.is_started() || segment.flags & ACK != 0 && other.has_sent(segment.acknowledgment)
+        let is_acknowledged = segment.flags & ACK != 0 && other.has_sent(segment.acknowledgment);
+        let is_accepted = match own.is_started() {
+            // A reset that answers a SYN acknowledges its number.
+            _ if other.is_unanswered() && is_acknowledged => true,
+            true => own.accepts_reset(own.offset(segment.sequence), is_exact, &lane.plan),
+            // Otherwise the capture started here.
+            false => !other.is_started() || is_acknowledged,
         };
         if !is_accepted {
             lane.tally.resets_ignored += 1;
             return;
         }
-        self.end_both(EndReason::Reset, segment.time_ns, lane, sink);
+        self.is_reset = true;
+    }
+
+    /// Goes on after a reset that the receiver has ignored: what came since then is that of a living connection.
+    #[cold]
+    fn revive<S: StreamSink + ?Sized>(
+        &mut self,
+        sender: Sender,
+        now_ns: u64,
+        lane: &mut StreamLane,
+        sink: &mut S,
+    ) {
+        self.is_reset = false;
+        lane.tally.resets_ignored += 1;
+        for sender in [sender, sender.other()] {
+            let (own, other) = self.halves(sender);
+            own.settle(&mut context(lane, sink, sender, now_ns, other.cost()));
+        }
     }
 
     /// Skips holes that have waited long enough at `now_ns`.
     pub fn tick<S: StreamSink + ?Sized>(&mut self, now_ns: u64, lane: &mut StreamLane, sink: &mut S) {
+        if self.is_reset {
+            return;
+        }
         for sender in [Sender::A, Sender::B] {
             let (own, other) = self.halves(sender);
             own.tick(&mut context(lane, sink, sender, now_ns, other.cost()));
@@ -227,19 +275,10 @@ impl Conversation {
 
     /// Delivers all held bytes, with gaps in between, and ends both directions.
     pub fn finish<S: StreamSink + ?Sized>(&mut self, lane: &mut StreamLane, sink: &mut S) {
-        self.end_both(EndReason::Finished, 0, lane, sink);
-    }
-
-    fn end_both<S: StreamSink + ?Sized>(
-        &mut self,
-        reason: EndReason,
-        now_ns: u64,
-        lane: &mut StreamLane,
-        sink: &mut S,
-    ) {
+        let reason = if self.is_reset { EndReason::Reset } else { EndReason::Finished };
         for sender in [Sender::A, Sender::B] {
             let (own, other) = self.halves(sender);
-            own.flush(reason, &mut context(lane, sink, sender, now_ns, other.cost()));
+            own.flush(reason, &mut context(lane, sink, sender, 0, other.cost()));
         }
     }
 }
@@ -252,7 +291,20 @@ fn context<'a, S: StreamSink + ?Sized>(
     other_cost: u64,
 ) -> Context<'a, S> {
     let output = Output { tally: &mut lane.tally, sink, sender };
-    Context { plan: &lane.plan, memory: &mut lane.memory, output, now_ns, other_cost }
+    Context { plan: &lane.plan, memory: &mut lane.memory, output, now_ns, other_cost, is_reset: false }
+}
+
+/// Lets a segment decide about a begin that one end alone has named.
+#[cold]
+fn agree(own: &mut HalfStream, other: &mut HalfStream, segment: &Segment, lane: &mut StreamLane) {
+    let StreamLane { memory, tally, .. } = lane;
+    if segment.flags & ACK != 0 {
+        other.choose(segment.acknowledgment, memory, tally);
+    }
+    if own.is_started() {
+        own.choose(segment.sequence, memory, tally);
+        own.leave_stray_start(segment.sequence, memory, tally);
+    }
 }
 
 /// The shift of the windows that `own` advertises; it applies if both SYNs have the option. Without its SYN the largest

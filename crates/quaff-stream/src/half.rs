@@ -2,7 +2,12 @@
 //!
 //! Bytes in order are delivered directly from the packet; later ones are copied and held. Bytes that the receiver may
 //! have refused, in a SYN or sent into a zero window, are tentative: they are held, too, until an acknowledgment or the
-//! next bytes confirm them, or other bytes replace them.
+//! next bytes confirm them, or other bytes replace them. So are bytes after a reset: an acknowledgment shows that the
+//! receiver has ignored it.
+//!
+//! `begin` decides where a direction begins.
+
+mod begin;
 
 use crate::event::{Cap, EndReason, Event, GapCause, Sender, StreamSink};
 use crate::held::{Arrival, Held, OVERLAPS_MAX};
@@ -19,6 +24,8 @@ const SNAPPED_MAX: usize = 64;
 const SNAPPED_COST: u64 = 2 * size_of::<Extent>() as u64;
 /// Maximum number of urgent bytes whose offsets are known in advance.
 const URGENT_MAX: usize = 8;
+/// Distance from the window up to which a segment is the sender's: a window without scale.
+const NEAR_BYTES: u64 = 1 << 16;
 /// Largest window shift (RFC 7323).
 pub(crate) const SCALE_MAX: u8 = 14;
 
@@ -45,11 +52,13 @@ pub(crate) struct HalfStream {
     acked: u64,
     /// Highest right edge of the receiver's window so far.
     edge: u64,
-    /// See [`FAR_DATA`] and [`FAR_ACK`].
-    far: u64,
     waiting: Option<Box<Waiting>>,
     /// Sequence number of offset 0.
     base: u32,
+    /// The number after another SYN, while none has been acknowledged; of a midstream direction that of its first segment.
+    rival: u32,
+    /// Sequence number: see [`FAR_DATA`] and [`FAR_ACK`].
+    far: u32,
     flags: u8,
     /// Shift of the windows that this sender advertises.
     pub(crate) scale: u8,
@@ -87,6 +96,8 @@ pub(crate) struct Context<'a, S: ?Sized> {
     pub(crate) now_ns: u64,
     /// Charge for the held bytes of the other direction.
     pub(crate) other_cost: u64,
+    /// True after a reset that the receiver may have ignored.
+    pub(crate) is_reset: bool,
 }
 
 impl<S: StreamSink + ?Sized> Output<'_, S> {
@@ -152,6 +163,19 @@ impl Waiting {
     }
 }
 
+impl Waiting {
+    /// Moves all offsets by so many bytes.
+    fn move_by(&mut self, by: i64) {
+        let moved = |offset: u64| offset.saturating_add_signed(by);
+        self.held.move_by(by);
+        self.fin = if self.fin == u64::MAX { self.fin } else { moved(self.fin) };
+        self.snapped
+            .iter_mut()
+            .for_each(|range| (range.start, range.end) = (moved(range.start), moved(range.end)));
+        self.urgent.iter_mut().for_each(|urgent| *urgent = moved(*urgent));
+    }
+}
+
 impl Default for Waiting {
     fn default() -> Self {
         Self {
@@ -173,9 +197,10 @@ impl HalfStream {
             next: 0,
             acked: 0,
             edge: 0,
-            far: 0,
             waiting: None,
             base: 0,
+            rival: 0,
+            far: 0,
             flags: 0,
             scale: 0,
             policy,
@@ -191,17 +216,24 @@ impl HalfStream {
         self.has(STARTED)
     }
 
+    /// Offset of the next byte to deliver.
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// True if a segment at this number is close enough to the window to be the sender's.
+    #[inline]
+    pub(crate) fn is_near(&self, sequence: u32, plan: &StreamPlan) -> bool {
+        let reach = self.edge.saturating_sub(self.next).saturating_add(plan.window_slack_bytes) + NEAR_BYTES;
+        self.offset(sequence).unsigned_abs() <= reach
+    }
+
     pub(crate) fn end(&self) -> Option<EndReason> {
         self.end
     }
 
     pub(crate) fn base(&self) -> u32 {
         self.base
-    }
-
-    /// True if no byte has been delivered or acknowledged.
-    pub(crate) fn is_untouched(&self) -> bool {
-        self.next == 0 && self.acked == 0 && self.end.is_none()
     }
 
     /// Charge for the held bytes.
@@ -214,38 +246,6 @@ impl HalfStream {
     pub(crate) fn offset(&self, sequence: u32) -> i64 {
         let ahead = sequence.wrapping_sub(self.base.wrapping_add(self.next as u32)) as i32;
         self.next as i64 + i64::from(ahead)
-    }
-
-    /// Starts, or restarts, at a sequence number that a handshake has named. Held bytes are dropped.
-    pub(crate) fn start(&mut self, base: u32, flags: u8, memory: &mut Memory, tally: &mut StreamTally) {
-        if let Some(mut waiting) = self.waiting.take() {
-            waiting.forget_snapped(u64::MAX, memory);
-            let dropped = waiting.held.truncate(0, memory);
-            tally.held_bytes -= dropped;
-            tally.before_start_bytes += dropped;
-        }
-        (self.base, self.edge, self.acked) = (base, 0, 0);
-        self.flags = STARTED | flags;
-    }
-
-    /// Notes a late SYN of a direction that has started at its number.
-    pub(crate) fn note_syn(&mut self, flags: u8) {
-        self.flags = self.flags & !MIDSTREAM | flags;
-    }
-
-    /// Starts at the first segment seen.
-    pub(crate) fn start_midstream(&mut self, sequence: u32, tally: &mut StreamTally) {
-        (self.base, self.flags) = (sequence, self.flags | STARTED | MIDSTREAM);
-        tally.midstream_starts += 1;
-    }
-
-    /// Moves the start of a midstream direction to its first data if these follow an empty segment by one byte: that
-    /// was a keep-alive.
-    pub(crate) fn skip_keep_alive(&mut self, sequence: u32) {
-        let is_new = self.has(MIDSTREAM) && self.is_untouched() && self.waiting.is_none();
-        if is_new && self.offset(sequence) == 1 {
-            self.base = sequence;
-        }
     }
 
     /// The offset from which on nothing is accepted.
@@ -288,21 +288,24 @@ impl HalfStream {
         window_bytes: u64,
         cx: &mut Context<S>,
     ) {
-        let Ok(mut offset) = u64::try_from(self.offset(acknowledgment)) else { return };
-        if offset > self.limit(cx.plan) {
-            if !self.has(FAR_DATA) || offset < self.far {
-                self.far = offset;
+        let named = match self.has(MIDSTREAM) && self.next == 0 && self.end.is_none() {
+            true => self.agree_on_start(acknowledgment),
+            false => u64::try_from(self.offset(acknowledgment)).ok(),
+        };
+        let Some(offset) = named else { return };
+        // A sender in SYN-SENT refuses what it has not sent.
+        let limit = if self.is_unanswered() { self.highest() + 1 } else { self.limit(cx.plan) };
+        if offset > limit {
+            let beyond = self.offset(acknowledgment) - self.offset(self.far);
+            let is_named = (0..=cx.plan.window_slack_bytes as i64).contains(&beyond);
+            if !self.has(FAR_DATA) || !is_named {
+                self.far = acknowledgment;
                 self.flags = self.flags & !FAR_DATA | FAR_ACK;
                 cx.output.tally.acks_ignored += 1;
                 return;
             }
             // The sender has reached it, too: the capture missed the bytes in between.
             self.flags &= !FAR_DATA;
-        }
-        if self.has(MIDSTREAM) && self.next == 0 && self.waiting.is_none() && self.end.is_none() {
-            // Bytes from before the capture.
-            (self.base, offset) = (acknowledgment, 0);
-            self.edge = 0;
         }
         let fin = match (&self.waiting, self.end) {
             (_, Some(EndReason::Fin)) => self.next,
@@ -313,8 +316,9 @@ impl HalfStream {
         if offset >= self.acked {
             self.flags &= !ZERO_WINDOW;
             self.flags |= if window_bytes == 0 { ZERO_WINDOW } else { 0 };
-            self.acked = offset.min(fin);
         }
+        // A receiver takes no acknowledgment back: a higher one before was a stray.
+        self.acked = offset.min(fin);
         self.edge = self.edge.max(edge);
         self.flags |= EDGE_KNOWN;
     }
@@ -329,10 +333,19 @@ impl HalfStream {
         cx: &mut Context<S>,
     ) -> Option<Cap> {
         cx.output.tally.seen_bytes += payload.len() as u64;
+        let mut offset = offset;
+        if offset < 0 {
+            let base = self.base;
+            self.take_lower_start(offset, wire_bytes);
+            offset += i64::from(base.wrapping_sub(self.base));
+        }
         let captured_end = offset + payload.len() as i64;
         let wire_end = (offset + i64::from(wire_bytes)).max(captured_end);
         let before_start = (offset.saturating_neg().max(0) as usize).min(payload.len());
-        cx.output.tally.before_start_bytes += before_start as u64;
+        match payload.len() {
+            1 if before_start == 1 => cx.output.tally.refuse_probe(),
+            _ => cx.output.tally.before_start_bytes += before_start as u64,
+        }
         let new = Arrival {
             start: (offset + before_start as i64).max(0) as u64,
             bytes: &payload[before_start..],
@@ -344,7 +357,7 @@ impl HalfStream {
         let mut stop = None;
         if let Some(mut new) = self.without_refused(new, cx).filter(|new| !new.bytes.is_empty()) {
             let is_probe = new.bytes.len() == 1 && self.has(ZERO_WINDOW) && new.start == self.edge;
-            new.is_tentative = new.start == self.next && (is_in_syn || is_probe);
+            new.is_tentative = new.start == self.next && (is_in_syn || is_probe) || cx.is_reset;
             cx.output.tally.window_probes += u64::from(is_probe && new.is_tentative);
             new.origin = Extent { start: new.start, end: new.end() };
             stop = self.place(new, cx);
@@ -378,19 +391,26 @@ impl HalfStream {
         if new.bytes.is_empty() {
             return None;
         }
+        if new.bytes.len() == 1 && new.start > self.highest() + cx.plan.window_slack_bytes {
+            cx.output.tally.refuse_probe();
+            return None;
+        }
         if let Some(end) = self.end {
             *fate_after(end, cx.output.tally) += new.bytes.len() as u64;
             return None;
         }
         let fin = self.waiting.as_ref().map_or(u64::MAX, |waiting| waiting.fin);
         if new.start >= self.limit(cx.plan) {
-            if self.has(FAR_ACK) && new.start <= self.far.saturating_add(cx.plan.window_slack_bytes) {
+            let far = self.offset(self.far).max(0) as u64;
+            let reach = cx.plan.window_slack_bytes;
+            let is_named = new.start <= far.saturating_add(reach) && far <= new.end().saturating_add(reach);
+            if self.has(FAR_ACK) && is_named {
                 // The receiver had reached it before: the capture missed the bytes in between.
-                self.edge = self.edge.max(self.far);
-                self.acked = self.acked.max(self.far.min(fin));
+                self.edge = self.edge.max(far);
+                self.acked = self.acked.max(far.min(fin));
                 self.flags &= !FAR_ACK;
             } else {
-                self.far = new.start;
+                self.far = self.base.wrapping_add(new.start as u32);
                 self.flags = self.flags & !FAR_ACK | FAR_DATA;
             }
         }
@@ -409,7 +429,7 @@ impl HalfStream {
                 *fate_after(end, cx.output.tally) += new.bytes.len() as u64;
                 return None;
             }
-            if new.start == self.next && !new.is_tentative {
+            if new.start == self.next && !new.is_tentative && !self.is_start_open() {
                 self.place_in_order(&new, cx);
                 return None;
             }
@@ -419,9 +439,17 @@ impl HalfStream {
             };
             cx.output.tally.cap_hits[cap as usize] += u64::from(!std::mem::replace(&mut is_hit, true));
             match cx.plan.action(cap) {
+                _ if cx.is_reset => {
+                    cx.output.tally.after_end_bytes += new.bytes.len() as u64;
+                    return None;
+                }
                 CapAction::SkipGap => {
-                    let above = self.waiting.as_ref().map_or(u64::MAX, |waiting| waiting.above());
+                    // Nothing waits any longer for the start to be named.
+                    self.flags &= if self.is_start_open() { !MIDSTREAM } else { u8::MAX };
+                    let (above, base) =
+                        (self.waiting.as_ref().map_or(u64::MAX, |waiting| waiting.above()), self.base);
                     self.skip_to(above.min(new.start), GapCause::Capped(cap), cx);
+                    new.move_back(u64::from(self.base.wrapping_sub(base)));
                     self.deliver_first(cx);
                     self.settle(cx);
                     new.is_tentative = false;
@@ -542,7 +570,7 @@ impl HalfStream {
 
     /// Processes a FIN after the byte before `offset`.
     pub(crate) fn take_fin<S: StreamSink + ?Sized>(&mut self, offset: i64, cx: &mut Context<S>) {
-        if self.end.is_some() {
+        if self.end.is_some() || cx.is_reset {
             return;
         }
         let is_taken = (self.next as i64..).contains(&offset) && offset as u64 <= self.limit(cx.plan);
@@ -577,11 +605,14 @@ impl HalfStream {
             let Some(waiting) = self.waiting.as_deref_mut() else { return };
             let above = waiting.above();
             if waiting.held.first().is_some_and(|first| first.start == self.next) {
-                if !confirm(&mut waiting.held, self.acked, cx.memory) {
+                let is_open = self.flags & (MIDSTREAM | EDGE_KNOWN) == MIDSTREAM && self.next == 0;
+                if is_open || !confirm(&mut waiting.held, self.acked, cx) {
                     return;
                 }
                 pop(&mut waiting.held, &mut self.next, &mut waiting.urgent, cx);
                 waiting.since_ns = cx.now_ns;
+            } else if cx.is_reset {
+                return;
             } else if let (true, end) = waiting.snapped_at(self.next) {
                 self.declare(end.min(above), GapCause::Snapped, &mut cx.output);
             } else if above <= self.acked && waiting.has_waited(cx.plan.ack_wait_ns, cx.now_ns) {
@@ -594,7 +625,10 @@ impl HalfStream {
 
     /// Declares the bytes up to `to` missing; those cut off by the snaplen are separate gaps.
     fn skip_to<S: StreamSink + ?Sized>(&mut self, to: u64, cause: GapCause, cx: &mut Context<S>) {
-        let to = to.min(cx.plan.cutoff_bytes);
+        let mut to = to.min(cx.plan.cutoff_bytes);
+        if self.next == 0 && self.has(MIDSTREAM) && self.end.is_none() {
+            to = self.skip_start(to);
+        }
         while self.next < to {
             let snapped =
                 self.waiting.as_ref().map_or((false, u64::MAX), |waiting| waiting.snapped_at(self.next));
@@ -632,6 +666,9 @@ impl HalfStream {
         let waiting = self.waiting.as_ref().filter(|waiting| waiting.above() != u64::MAX);
         waiting.map_or(u64::MAX, |waiting| {
             let is_acknowledged = waiting.above() <= self.acked;
+            if self.is_start_open() {
+                return waiting.since_ns.saturating_add(begin::START_WAIT_NS.min(plan.hole_wait_ns));
+            }
             let wait_ns = if is_acknowledged { plan.ack_wait_ns } else { plan.hole_wait_ns };
             waiting.since_ns.saturating_add(wait_ns)
         })
@@ -666,6 +703,9 @@ impl HalfStream {
     pub(crate) fn flush<S: StreamSink + ?Sized>(&mut self, reason: EndReason, cx: &mut Context<S>) {
         if !self.is_started() {
             self.end = Some(reason);
+        }
+        if reason == EndReason::Reset {
+            self.drop_tentative(cx);
         }
         while self.waiting.as_ref().is_some_and(|waiting| waiting.above() != u64::MAX) {
             self.skip_hole(self.cause(GapCause::Ended), cx);
@@ -739,11 +779,11 @@ fn pop<S: StreamSink + ?Sized>(held: &mut Held, next: &mut u64, urgent: &mut Vec
 }
 
 /// True if the first chunk is, or has become, confirmed. A partly acknowledged chunk is split there.
-fn confirm(held: &mut Held, acked: u64, memory: &mut Memory) -> bool {
+fn confirm<S: ?Sized>(held: &mut Held, acked: u64, cx: &mut Context<S>) -> bool {
     let Some(first) = held.first().filter(|first| first.is_tentative) else { return true };
-    let is_confirmed = acked > first.start || held.is_followed();
+    let is_confirmed = acked > first.start || !cx.is_reset && held.is_followed();
     if acked > first.start {
-        held.cut(acked, memory);
+        held.cut(acked, cx.memory);
     }
     if is_confirmed {
         held.confirm_first();

@@ -39,6 +39,13 @@ pub(crate) struct Arrival<'a> {
 }
 
 impl Arrival<'_> {
+    /// Follows a start of the stream that has moved up by so many bytes.
+    pub(crate) fn move_back(&mut self, bytes: u64) {
+        self.start = self.start.saturating_sub(bytes);
+        let Extent { start, end } = self.origin;
+        self.origin = Extent { start: start.saturating_sub(bytes), end: end.saturating_sub(bytes) };
+    }
+
     pub(crate) fn end(&self) -> u64 {
         self.start + self.bytes.len() as u64
     }
@@ -251,6 +258,33 @@ impl Held {
             self.bytes += end - at;
             at = end;
         }
+    }
+
+    /// Moves all offsets by so many bytes.
+    pub(crate) fn move_by(&mut self, by: i64) {
+        let moved = |offset: u64| offset.saturating_add_signed(by);
+        let chunks = std::mem::take(&mut self.chunks);
+        self.chunks = chunks
+            .into_iter()
+            .map(|(start, chunk)| {
+                let Extent { start: from, end: to } = chunk.origin;
+                let origin = Extent { start: moved(from), end: moved(to) };
+                (moved(start), Chunk { end: moved(chunk.end), origin, ..chunk })
+            })
+            .collect();
+    }
+
+    /// Removes the tentative bytes; returns their number.
+    pub(crate) fn drop_tentative(&mut self, memory: &mut Memory) -> u64 {
+        let before = self.bytes;
+        let tentative = self.chunks.iter().filter(|(_, chunk)| chunk.is_tentative);
+        let starts: Vec<u64> = tentative.map(|(start, _)| *start).collect();
+        for start in starts {
+            if let Some(chunk) = self.chunks.remove(&start) {
+                self.forget(start, chunk, memory);
+            }
+        }
+        before - self.bytes
     }
 
     /// Removes the first chunk after passing its bytes to `take`.

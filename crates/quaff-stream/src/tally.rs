@@ -73,6 +73,8 @@ pub struct StreamTally {
     pub keep_alives: u64,
     /// Single bytes sent into a zero window.
     pub window_probes: u64,
+    /// Single bytes outside the window: keep-alives with other numbers.
+    pub probes_refused: u64,
     /// Resets that the receiver does not accept.
     pub resets_ignored: u64,
     /// SYNs with another sequence number in an established connection.
@@ -92,11 +94,17 @@ pub struct StreamTally {
 add_fields!(StreamTally:
     seen_bytes, delivered_bytes, duplicate_bytes, overlapped_bytes, late_bytes, before_start_bytes,
     beyond_cutoff_bytes, out_of_window_bytes, after_end_bytes, capped_bytes, held_bytes, segments,
-    filled_bytes, gap_bytes, gaps, cap_hits, differences, keep_alives, window_probes, resets_ignored,
+    filled_bytes, gap_bytes, gaps, cap_hits, differences, keep_alives, window_probes, probes_refused, resets_ignored,
     syns_ignored, fins_ignored, fins_unseen, acks_ignored, urgent_bytes, midstream_starts
 );
 
 impl StreamTally {
+    /// Counts the byte of a keep-alive with other numbers.
+    pub(crate) fn refuse_probe(&mut self) {
+        self.out_of_window_bytes += 1;
+        self.probes_refused += 1;
+    }
+
     /// The bytes whose fate is known.
     fn accounted_bytes(&self) -> u64 {
         self.delivered_bytes

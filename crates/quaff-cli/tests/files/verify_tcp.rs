@@ -191,6 +191,46 @@ fn missing_packets_are_counted_with_their_place_and_time() {
     assert!(!unknown.ends_with(": before it") && !unknown.ends_with(": this machine"), "{unknown}");
 }
 
+/// A forged SYN-ACK in an established connection, before each of its packets.
+#[test]
+fn a_stray_handshake_accuses_nothing() {
+    let frames = traffic(2, 20);
+    for at in (8..frames.len()).step_by(5) {
+        for (flags, numbers) in
+            [(SYN | ACK, [777_777, 7919]), (SYN, [888_888, 0]), (4, [5, 5]), (ACK, [6_000_000, 9])]
+        {
+            for is_client in [false, true] {
+                let mut with = frames.clone();
+                with.insert(at, segment(1, is_client, numbers, flags, 0));
+                let (code, report) = verify(&pcap_without(&with, &[]), &[]);
+                assert_eq!((code, number(&report, "flows")), (0, 2), "{at} {flags}: {report}");
+            }
+        }
+    }
+}
+
+/// A later segment names the hole, and an acknowledgment beyond everything captured, which comes again.
+#[test]
+fn an_acknowledgment_beyond_everything_captured_names_a_hole() {
+    let frames = |acknowledgments: usize| {
+        let mut frames = vec![
+            segment(0, true, [1000, 0], SYN, 0),
+            segment(0, false, [5000, 1001], SYN | ACK, 0),
+            segment(0, true, [1001, 5001], ACK, 1000),
+            segment(0, false, [5001, 2001], ACK, 0),
+            segment(0, true, [3001, 5001], ACK, 1000),
+        ];
+        frames.extend((0..acknowledgments).map(|_| segment(0, false, [5001, 9001], ACK, 0)));
+        frames
+    };
+    let (code, report) = verify(&pcap_without(&frames(4), &[]), &[]);
+    assert_eq!((code, number(&report, "acked_unseen_bytes")), (1, 1000), "{report}");
+    assert!(report["verdict"].as_str().unwrap().starts_with("1 packet lost here"), "{report}");
+    // One alone may be a stray.
+    let (code, report) = verify(&pcap_without(&frames(1), &[]), &[]);
+    assert_eq!((code, number(&report, "acked_unseen_bytes")), (0, 0), "{report}");
+}
+
 /// Drops that stand with packets alone, as of a file without statistics.
 #[test]
 fn drops_recorded_at_packets_count_without_statistics() {

@@ -5,6 +5,7 @@
 mod capture;
 mod kernel_tcp;
 mod streams;
+mod streams_agreement;
 mod streams_bodies;
 mod streams_scripts;
 mod streams_scripts_live;

@@ -16,6 +16,7 @@
 
 use super::holes::{Hole, HoleList, Holes, LIST_MAX, ahead};
 use super::sums::{Run, SEGMENT_BYTES, Sums};
+use crate::agreement::{FIN, SYN};
 
 /// Maximum step of sequence numbers and acknowledgments, bytes. After a larger one the direction starts again.
 const JUMP_MAX: i64 = 128 << 20;
@@ -23,6 +24,12 @@ const JUMP_MAX: i64 = 128 << 20;
 const STALE_BYTES: i64 = 1 << 30;
 /// Time that an acknowledged hole waits: packets of several queues may be stored out of order.
 const HOLE_WAIT_NS: u64 = 100_000_000;
+/// Distance of a segment from the highest byte up to which its acknowledgment counts; and of a first segment from the
+/// begin that the other end, or a SYN, has named: a random number is farther away.
+const NEAR_BYTES: i64 = 16 << 20;
+const BEGIN_APART: i64 = 1 << 20;
+/// Distance from a single byte beyond a hole up to which its sender goes on after it.
+const ONE_APART: i64 = 1 << 16;
 /// Segments from which on a direction's longest segment is known; and weight of the file's mean size before, in
 /// segments.
 const SEGMENTS_KNOWN: u32 = 64;
@@ -37,40 +44,43 @@ const SETTLE_NS_MAX: u64 = 10_000_000_000;
 const SETTLE_SEGMENTS: u32 = 8;
 const SETTLE_SEGMENTS_MAX: u32 = 100;
 
-const FIN: u8 = 1;
-const SYN: u8 = 2;
-
 /// The number of the first byte is known.
-const STARTED: u16 = 1;
+const STARTED: u32 = 1;
 /// The SYN was captured.
-pub(super) const SYN_SEEN: u16 = 2;
+pub(super) const SYN_SEEN: u32 = 2;
 /// Segments count from now on.
-const SETTLED: u16 = 4;
+const SETTLED: u32 = 4;
 /// `fin` is known.
-const FIN_SEEN: u16 = 8;
+const FIN_SEEN: u32 = 8;
 /// Acknowledgments of the receiver were captured.
-const ACK_SEEN: u16 = 16;
+const ACK_SEEN: u32 = 16;
 /// `far` is the end of a segment that leapt.
-const FAR: u16 = 32;
+const FAR: u32 = 32;
 /// The capture lost a part of it.
-const LOST: u16 = 64;
+const LOST: u32 = 64;
 /// Its first segment was not a SYN.
-const MIDSTREAM: u16 = 128;
+const MIDSTREAM: u32 = 128;
 /// A segment of its sender was captured.
-const SENT: u16 = 256;
+const SENT: u32 = 256;
 /// `acked` is beyond all numbers that the sender has named.
-const BEYOND: u16 = 512;
+const BEYOND: u32 = 512;
 /// `acked` follows `top` at a distance: there was no acknowledgment for 1 GiB.
-const STALE: u16 = 1024;
+const STALE: u32 = 1024;
 /// `far_acked` is an acknowledgment that leapt.
-const FAR_ACKED: u16 = 2048;
+const FAR_ACKED: u32 = 2048;
 /// Its numbers have leapt; the second flag: the receiver has not confirmed it.
-const LEAPT: u16 = 4096;
-const LEAP_OPEN: u16 = 8192;
+const LEAPT: u32 = 4096;
+const LEAP_OPEN: u32 = 8192;
 /// `named` is the number of an empty segment of the sender.
-const NAMED: u16 = 1 << 14;
+const NAMED: u32 = 1 << 14;
 /// Data were captured in a segment without SYN and FIN.
-const DATA: u16 = 1 << 15;
+const DATA: u32 = 1 << 15;
+/// Both ends have named the begin, or it is that of the first segment seen.
+const AGREED: u32 = 1 << 16;
+/// The receiver has named a number beyond all of the sender's twice: it is no stray.
+const CONFIRMED: u32 = 1 << 17;
+/// `named` is a single byte beyond a hole: a keep-alive with other numbers, unless its sender goes on after it.
+const ONE: u32 = 1 << 18;
 
 /// The state of one direction.
 #[derive(Debug, Clone, Copy, Default)]
@@ -85,7 +95,7 @@ pub(super) struct Direction {
     far_acked: u32,
     named: u32,
     fin: u32,
-    flags: u16,
+    flags: u32,
     /// Interface of its latest segment.
     interface: u16,
     holes: HoleList,
@@ -112,11 +122,13 @@ pub(super) struct Context<'a> {
     pub(super) is_copy: bool,
     /// Bytes declared lost in directions with data.
     pub(super) lost_bytes: u32,
+    /// True once the segment has acknowledged new bytes: both ends are alive.
+    pub(super) is_alive: bool,
 }
 
 impl<'a> Context<'a> {
     pub(super) fn new(holes: &'a mut Holes, sums: &'a mut Sums, now_ns: u64) -> Self {
-        Self { holes, sums, now_ns, is_copy: false, lost_bytes: 0 }
+        Self { holes, sums, now_ns, is_copy: false, lost_bytes: 0, is_alive: false }
     }
 }
 
@@ -141,7 +153,7 @@ pub(super) struct Ended {
 }
 
 impl Direction {
-    pub(super) fn has(&self, flag: u16) -> bool {
+    pub(super) fn has(&self, flag: u32) -> bool {
         self.flags & flag != 0
     }
 
@@ -174,6 +186,56 @@ impl Direction {
         bytes > 1 && self.is_settled() && (is_after_fin || is_after_reset)
     }
 
+    /// True if an acknowledgment may be one of the handshake, or of bytes that were captured.
+    pub(super) fn may_have_sent(&self, acknowledgment: u32) -> bool {
+        ahead(acknowledgment, self.base) >= 0 && ahead(acknowledgment, self.top) <= 0
+    }
+
+    /// True if the SYN was captured, and no acknowledgment of it.
+    pub(super) fn is_unanswered(&self) -> bool {
+        self.flags & (SYN_SEEN | AGREED) == SYN_SEEN
+    }
+
+    /// True while one end alone has named the begin.
+    #[inline]
+    pub(super) fn is_open_to_agreement(&self) -> bool {
+        self.flags & (STARTED | AGREED) == STARTED
+    }
+
+    /// True if nothing has come after the begin.
+    pub(super) fn is_untouched(&self) -> bool {
+        self.segments == 0 && self.top == self.base
+    }
+
+    /// True if the acknowledgment in a segment with this number counts: others are dropped by their receiver.
+    #[inline]
+    pub(super) fn is_near(&self, sequence: u32) -> bool {
+        ahead(sequence, self.top).abs() <= NEAR_BYTES || self.has(NAMED) && sequence == self.named
+    }
+
+    /// True for a reset that its receiver takes.
+    pub(super) fn accepts_reset(&self, sequence: u32) -> bool {
+        let is_after_fin = self.has(FIN_SEEN) && ahead(sequence, self.fin) == 1;
+        !self.is_started() || sequence == self.top || sequence == self.acked || is_after_fin
+    }
+
+    /// True for a SYN at the number after the highest byte: a challenge, and no other connection.
+    pub(super) fn continues(&self, sequence: u32) -> bool {
+        sequence.wrapping_add(1) == self.top
+    }
+
+    /// Compares the begin that one end has named with a segment of the sender: the other begin was a stray if it lies far
+    /// away.
+    #[cold]
+    pub(super) fn agree(&mut self, sequence: u32, now_ns: u64) {
+        let distance = ahead(sequence, self.base);
+        if self.is_untouched() && !(-1..=BEGIN_APART).contains(&distance) {
+            self.begin_midstream(sequence, now_ns);
+        } else if distance >= 0 && !self.has(SYN_SEEN) {
+            self.flags |= AGREED;
+        }
+    }
+
     /// Notes a captured segment of the sender. Without one, acknowledgments come from a tap of one direction.
     #[inline]
     pub(super) fn note_sent(&mut self, interface: u16) {
@@ -187,7 +249,7 @@ impl Direction {
     }
 
     /// Starts at a number that a SYN or SYN-ACK has named. Earlier acknowledgments may belong to another connection.
-    pub(super) fn begin(&mut self, base: u32, flags: u16, now_ns: u64) {
+    pub(super) fn begin(&mut self, base: u32, flags: u32, now_ns: u64) {
         let flags = STARTED | SETTLED | flags;
         *self = Self { base, top: base, acked: base, flags, top_ns: now_ns, ..Self::default() };
     }
@@ -196,14 +258,14 @@ impl Direction {
     pub(super) fn begin_midstream(&mut self, sequence: u32, now_ns: u64) {
         let is_later = self.has(ACK_SEEN) && (0..=JUMP_MAX).contains(&ahead(self.acked, sequence));
         let base = if is_later { self.acked } else { sequence };
-        let flags = STARTED | MIDSTREAM | self.flags & ACK_SEEN;
+        let flags = STARTED | MIDSTREAM | AGREED | self.flags & (ACK_SEEN | SENT);
         *self = Self { base, top: base, acked: base, flags, ..Self::default() };
         self.unsettle(now_ns);
     }
 
     /// Nothing counts from here on until it settles.
     fn unsettle(&mut self, now_ns: u64) {
-        self.flags &= !(SETTLED | BEYOND | STALE | NAMED | FIN_SEEN);
+        self.flags &= !(SETTLED | BEYOND | CONFIRMED | STALE | NAMED | ONE | FIN_SEEN);
         (self.since_ns, self.top_ns) = (now_ns, now_ns.saturating_add(SETTLE_NS));
         self.acked_segments = self.segments;
     }
@@ -219,6 +281,9 @@ impl Direction {
             cx.sums.found.acks_ignored += 1;
             return;
         }
+        if !self.has(AGREED) && !self.agree_with(acknowledgment) {
+            return;
+        }
         self.flags |= ACK_SEEN;
         // The FIN occupies one number. A number beyond it belongs to another connection.
         let after_fin = if self.has(FIN_SEEN) { ahead(acknowledgment, self.fin) } else { 0 };
@@ -230,6 +295,15 @@ impl Direction {
             true => self.acknowledge_settled(acknowledgment, is_established, cx),
             false => self.acknowledge_unsettled(acknowledgment, cx),
         }
+    }
+
+    /// Compares the begin with an acknowledgment of the other end; false for a stray.
+    #[cold]
+    fn agree_with(&mut self, acknowledgment: u32) -> bool {
+        let is_after =
+            ahead(acknowledgment, self.base) >= 0 && ahead(acknowledgment, self.top) <= BEGIN_APART;
+        self.flags |= if is_after && self.has(SYN_SEEN) { AGREED } else { 0 };
+        is_after
     }
 
     /// An acknowledgment beyond the data shows that earlier segments are missing, or were retransmitted.
@@ -251,8 +325,10 @@ impl Direction {
     fn acknowledge_settled(&mut self, acknowledgment: u32, is_established: bool, cx: &mut Context) {
         let step = ahead(acknowledgment, self.acked);
         if step == 0 && !self.has(STALE) {
+            self.flags |= if self.has(BEYOND) { CONFIRMED } else { 0 };
             return;
         }
+        cx.is_alive |= step > 0;
         self.flags &= !STALE;
         (self.acked, self.acked_segments) = (acknowledgment, self.segments);
         if step < 0 {
@@ -263,9 +339,11 @@ impl Direction {
             if !self.has(BEYOND) {
                 self.beyond_place = cx.sums.place();
             }
+            self.flags &= !CONFIRMED;
+            self.flags |= if self.has(BEYOND) && step > 0 { CONFIRMED } else { 0 };
             (self.since_ns, self.flags) = (cx.now_ns, self.flags | BEYOND);
         } else {
-            self.flags &= !BEYOND;
+            self.flags &= !(BEYOND | CONFIRMED);
             if !self.holes.is_empty() {
                 covered = cx.holes.acknowledge(&self.holes, acknowledgment, cx.now_ns);
             }
@@ -287,7 +365,12 @@ impl Direction {
             return;
         }
         if bytes > 0 {
-            if ahead(sequence, self.top).abs() > JUMP_MAX {
+            let distance = ahead(sequence, self.top);
+            if bytes == 1 && distance > 0 && flags & (SYN | FIN) == 0 || self.has(ONE) {
+                if !self.take_one(sequence, bytes, cx) {
+                    return;
+                }
+            } else if distance.abs() > JUMP_MAX {
                 self.follow(sequence, end, cx);
                 return;
             }
@@ -296,8 +379,10 @@ impl Direction {
         } else if flags & (SYN | FIN) == 0 {
             // The latest one counts, as for acknowledgments.
             let is_after = (1..=JUMP_MAX).contains(&ahead(sequence, self.top));
-            self.flags = if is_after { self.flags | NAMED } else { self.flags & !NAMED };
-            self.named = sequence;
+            if !self.has(ONE) {
+                self.flags = if is_after { self.flags | NAMED } else { self.flags & !NAMED };
+                self.named = sequence;
+            }
         }
         if flags & FIN != 0 {
             self.take_fin(end, cx);
@@ -307,6 +392,39 @@ impl Direction {
         }
     }
 
+    /// Processes data while a single byte beyond a hole waits, or one that begins to wait, which is no data before its
+    /// sender goes on after it. False if the segment is not to be placed.
+    #[cold]
+    fn take_one(&mut self, sequence: u32, bytes: u32, cx: &mut Context) -> bool {
+        if self.has(ONE) && (1..=ONE_APART).contains(&ahead(sequence, self.named)) {
+            self.place_one(cx);
+        }
+        let distance = ahead(sequence, self.top);
+        if bytes == 1 && distance > 0 {
+            if distance <= JUMP_MAX {
+                (self.named, self.flags) = (sequence, self.flags | ONE);
+            }
+            return false;
+        }
+        if distance.abs() > JUMP_MAX {
+            self.follow(sequence, sequence.wrapping_add(bytes), cx);
+            return false;
+        }
+        // The hole before it is filled.
+        if self.has(ONE) && ahead(sequence.wrapping_add(bytes), self.named) >= 0 {
+            self.place(sequence, sequence.wrapping_add(bytes), cx);
+            self.place_one(cx);
+            return false;
+        }
+        true
+    }
+
+    /// Adds the single byte that waits.
+    fn place_one(&mut self, cx: &mut Context) {
+        self.flags = self.flags & !(ONE | NAMED) | DATA;
+        self.place(self.named, self.named.wrapping_add(1), cx);
+    }
+
     /// Processes a segment while unsettled; returns true if the direction has settled with it.
     fn take_unsettled(&mut self, sequence: u32, bytes: u32, cx: &mut Context) -> bool {
         if bytes == 0 {
@@ -314,6 +432,9 @@ impl Direction {
         }
         let (end, now_ns) = (sequence.wrapping_add(bytes), cx.now_ns);
         let distance = ahead(sequence, self.top);
+        if bytes == 1 && distance != 0 {
+            return false;
+        }
         if !(0..=JUMP_MAX).contains(&distance) {
             // A retransmission, or another place. A single byte is a probe.
             if bytes > 1 {
@@ -321,7 +442,7 @@ impl Direction {
             }
             if !(-JUMP_MAX..=0).contains(&ahead(end, self.top)) {
                 // The receiver did not make that leap.
-                self.flags &= if distance.abs() > JUMP_MAX { !LEAP_OPEN } else { u16::MAX };
+                self.flags &= if distance.abs() > JUMP_MAX { !LEAP_OPEN } else { u32::MAX };
                 self.top = end;
             }
             return false;
@@ -390,7 +511,7 @@ impl Direction {
         (self.top, self.top_ns) = (top, cx.now_ns);
         let distance = ahead(top, self.acked);
         if self.has(BEYOND) && distance >= 0 {
-            self.flags &= !BEYOND;
+            self.flags &= !(BEYOND | CONFIRMED);
             cx.holes.acknowledge(&self.holes, self.acked, cx.now_ns);
         } else if distance > STALE_BYTES {
             self.note_stale(cx);
@@ -456,7 +577,7 @@ impl Direction {
         match ahead(self.acked, fin) {
             1 => self.acked = fin,
             // A stray acknowledgment.
-            2.. => (self.acked, self.flags) = (self.top, self.flags & !BEYOND),
+            2.. => (self.acked, self.flags) = (self.top, self.flags & !(BEYOND | CONFIRMED)),
             _ => {}
         }
         if distance > 0 {
@@ -484,10 +605,15 @@ impl Direction {
         }
     }
 
+    /// True if an acknowledgment beyond the data is no stray: an empty segment of the sender has its number, or the
+    /// receiver has named it again.
+    fn is_end_named(&self) -> bool {
+        self.has(CONFIRMED) || self.has(NAMED) && self.named == self.acked
+    }
+
     fn end_holes(&mut self, cx: &mut Context) {
-        // A partly filled hole may be acknowledged by now. All are if an empty segment of the sender has reached the
-        // place of an acknowledgment beyond its data.
-        let is_named = !self.has(BEYOND) || self.has(NAMED) && ahead(self.named, self.acked) >= 0;
+        // A partly filled hole may be acknowledged by now. All are if an acknowledgment beyond the data is no stray.
+        let is_named = !self.has(BEYOND) || self.is_end_named();
         if !self.holes.is_empty() && self.is_settled() && is_named && !self.has(STALE) {
             cx.holes.acknowledge(&self.holes, self.acked, cx.now_ns);
         }
@@ -519,6 +645,10 @@ impl Direction {
 
     /// Ends the direction: bytes that both endpoints have named and that did not arrive are lost.
     pub(super) fn finish(&mut self, cx: &mut Context) -> Ended {
+        // A single byte beyond a hole that the receiver has acknowledged.
+        if self.has(ONE) && self.is_settled() && ahead(self.acked, self.named) > 0 {
+            self.place_one(cx);
+        }
         self.end_holes(cx);
         let has_data = self.segments > 0 || !self.is_settled() && self.top != self.base;
         let is_beyond = self.is_settled() && self.has(BEYOND);
@@ -556,7 +686,11 @@ impl Direction {
     /// Declares the end lost as far as the sender has also named it; a single number is a FIN, or a byte.
     fn finish_beyond(&mut self, cx: &mut Context) {
         let missing = ahead(self.acked, self.top).max(0) as u32;
-        let named = if self.has(NAMED) { ahead(self.named, self.top).max(0) as u32 } else { 0 };
+        let named = if self.has(NAMED) && self.is_end_named() {
+            ahead(self.named, self.top).max(0) as u32
+        } else {
+            0
+        };
         let proven = missing.min(named);
         match proven {
             0 => {}

@@ -3,9 +3,9 @@
 //! Sequence numbers wrap: of two numbers, the later one is less than 2 GiB ahead.
 
 /// No hole.
-const NONE: u32 = u32::MAX;
-/// Maximum number of holes of all directions: 3 MiB.
-const HOLES_MAX: usize = 1 << 16;
+const NONE: u16 = u16::MAX;
+/// Maximum number of holes of all directions: 2.5 MiB.
+const HOLES_MAX: usize = NONE as usize;
 /// Maximum number of holes of a direction, which bounds the time of a segment's search.
 pub(super) const LIST_MAX: u16 = 64;
 
@@ -20,7 +20,7 @@ pub(super) fn ahead(sequence: u32, from: u32) -> i64 {
 pub(super) struct Hole {
     pub(super) start: u32,
     pub(super) end: u32,
-    next: u32,
+    next: u16,
     /// Position of the loss in the order of all segments.
     pub(super) place: u32,
     /// Times of the segment before the hole, and of the packet that revealed it, ns since 1970.
@@ -33,8 +33,8 @@ pub(super) struct Hole {
 /// The holes of one direction in the order of sequence numbers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HoleList {
-    first: u32,
-    last: u32,
+    first: u16,
+    last: u16,
     count: u16,
 }
 
@@ -75,7 +75,7 @@ impl Hole {
 pub(super) struct Holes {
     all: Vec<Hole>,
     /// The first free entry; free entries are linked by `next`.
-    free: Option<u32>,
+    free: Option<u16>,
     /// Bytes of holes that did not fit in the arena.
     pub(super) untracked_bytes: u64,
     /// Bytes of the smaller parts of holes that were split in a full list.
@@ -87,7 +87,7 @@ pub(super) struct Holes {
 
 impl Holes {
     /// Stores a hole; `None` at the limit.
-    fn store(&mut self, hole: Hole) -> Option<u32> {
+    fn store(&mut self, hole: Hole) -> Option<u16> {
         if let Some(at) = self.free {
             let next = self.all[at as usize].next;
             self.free = (next != NONE).then_some(next);
@@ -99,10 +99,10 @@ impl Holes {
             return None;
         }
         self.all.push(hole);
-        Some(self.all.len() as u32 - 1)
+        Some((self.all.len() - 1) as u16)
     }
 
-    fn release(&mut self, at: u32) {
+    fn release(&mut self, at: u16) {
         self.all[at as usize].next = self.free.unwrap_or(NONE);
         self.free = Some(at);
     }
@@ -132,7 +132,7 @@ impl Holes {
     }
 
     /// Removes a hole from its list, after the one at `previous`.
-    fn unlink(&mut self, list: &mut HoleList, previous: u32, at: u32) {
+    fn unlink(&mut self, list: &mut HoleList, previous: u16, at: u16) {
         let next = self.all[at as usize].next;
         match previous {
             NONE => list.first = next,
@@ -200,7 +200,7 @@ impl Holes {
     }
 
     /// Splits a hole around received bytes. A full list keeps only the larger part.
-    fn split(&mut self, list: &mut HoleList, at: u32, from: u32, to: u32) {
+    fn split(&mut self, list: &mut HoleList, at: u16, from: u32, to: u32) {
         let whole = self.all[at as usize];
         let [first, second] = [Hole { end: from, ..whole }, Hole { start: to, ..whole }];
         if list.count < LIST_MAX {

@@ -24,6 +24,7 @@ mod table;
 
 pub use report::{FlowLoss, InterfaceLoss, Interval, LossReport};
 
+use crate::agreement::{ACK, Attempt, RST, SYN};
 use crate::event::Sender;
 use crate::key::Key;
 use direction::{Context, Direction, Ended, SYN_SEEN};
@@ -34,16 +35,14 @@ use quaff_wire::net::TCP;
 use sums::{SEGMENT_BYTES, Sums};
 use table::{Connection, Table};
 
-const SYN: u8 = 2;
-const RST: u8 = 4;
-const ACK: u8 = 16;
-
 /// Time by which the packets of a connection may be out of order.
 const DISORDER_NS: u64 = 1_000_000_000;
 /// Maximum number of connections that a report lists.
 const WORST_MAX: usize = 16;
 /// Longest plausible payload, bytes.
 const PAYLOAD_BYTES_MAX: u32 = 1 << 20;
+/// Number of attempts, of different connections, that are remembered: see [`Attempt`].
+const ATTEMPTS: usize = 1 << 10;
 /// Packets that are read before the first of them is processed, so that their connections are loaded in parallel.
 const BATCH: usize = 32;
 
@@ -101,6 +100,7 @@ pub struct LossMeter {
     table: Table,
     holes: Holes,
     sums: Sums,
+    attempts: Attempts,
     /// Directions with evidence, and connections whose only evidence is that of directions without data.
     directions: u64,
     bare_flows: u64,
@@ -114,6 +114,7 @@ impl LossMeter {
             table: Table::new(secret),
             holes: Holes::default(),
             sums: Sums::default(),
+            attempts: Attempts::default(),
             directions: 0,
             bare_flows: 0,
         }
@@ -225,38 +226,93 @@ impl LossMeter {
         self.table.insert(Connection { key, last_ns: time_ns, is_used: true, ..Connection::default() })
     }
 
+    #[inline]
     fn segment(&mut self, place: u32, sender: usize, segment: &Segment) {
-        if !self.is_of_connection(place, sender, segment) {
-            self.end(place);
-            let key = self.table.get(place).key;
-            let last_ns = segment.time_ns;
-            *self.table.get_mut(place) = Connection { key, last_ns, is_used: true, ..Connection::default() };
+        let connection = self.table.get(place);
+        if (segment.flags & SYN != 0 || connection.has_attempt)
+            && !self.take_handshake(place, sender, segment)
+        {
+            return;
         }
+        let connection = self.table.get(place);
+        let is_after_end = segment.flags & (SYN | RST) == 0
+            && connection.directions[sender].is_after_end(
+                segment.sequence,
+                segment.bytes,
+                connection.is_reset,
+            );
+        if is_after_end {
+            self.begin_again(place, segment.time_ns);
+        }
+        self.give(place, sender, segment);
+    }
+
+    /// Passes a segment to its connection.
+    #[inline]
+    fn give(&mut self, place: u32, sender: usize, segment: &Segment) {
         let connection = self.table.get_mut(place);
         if connection.is_set_aside {
             return;
         }
         if segment.flags & RST != 0 {
             // The numbers of a reset are those of what it answers, or arbitrary.
-            connection.is_reset = true;
+            connection.is_reset |= connection.directions[sender].accepts_reset(segment.sequence);
             return;
         }
         let cx = &mut Context::new(&mut self.holes, &mut self.sums, segment.time_ns);
         cx.is_copy = segment.origin.is_copy;
         connection.take(sender, segment, cx);
         connection.lost_bytes = connection.lost_bytes.saturating_add(cx.lost_bytes);
+        connection.is_reset &= !cx.is_alive;
     }
 
-    /// False for a SYN of another connection between the same endpoints, or for data after the end of this one.
-    #[inline]
-    fn is_of_connection(&self, place: u32, sender: usize, segment: &Segment) -> bool {
-        let connection = self.table.get(place);
-        let own = &connection.directions[sender];
-        match segment.flags & (SYN | RST) {
-            SYN => !own.is_started() || own.begins_at(segment.sequence.wrapping_add(1)),
-            0 => !own.is_after_end(segment.sequence, segment.bytes, connection.is_reset),
-            _ => true,
+    /// Ends a connection, and starts another one between the same endpoints.
+    fn begin_again(&mut self, place: u32, last_ns: u64) {
+        self.end(place);
+        let key = self.table.get(place).key;
+        *self.table.get_mut(place) = Connection { key, last_ns, is_used: true, ..Connection::default() };
+    }
+
+    /// Processes a SYN, or the segment after one that may have begun another connection. Returns false for a SYN that
+    /// changes nothing before the handshake goes on.
+    #[cold]
+    fn take_handshake(&mut self, place: u32, sender: usize, segment: &Segment) -> bool {
+        let from = if sender == 0 { Sender::A } else { Sender::B };
+        let Segment { flags, sequence, acknowledgment, .. } = *segment;
+        if let Some(attempt) = self.attempts.of(self.table.get(place), place) {
+            if attempt.is_taken_by(from, flags, sequence, acknowledgment) {
+                self.table.get_mut(place).has_attempt = false;
+                self.accept(place, &attempt, segment.origin);
+                return true;
+            }
         }
+        if flags & (SYN | RST) != SYN || !self.table.get(place).is_attempt(sender, segment) {
+            return true;
+        }
+        let connection = self.table.get_mut(place);
+        if !connection.directions[sender].continues(sequence) {
+            connection.has_attempt = true;
+            let time_ns = segment.time_ns;
+            let syn =
+                crate::Segment { flags, sequence, acknowledgment, time_ns, ..crate::Segment::default() };
+            self.attempts.note(place, Attempt::of(from, &syn));
+        }
+        false
+    }
+
+    /// Starts another connection with this SYN or SYN-ACK, or only its direction if the other one has just begun.
+    fn accept(&mut self, place: u32, attempt: &Attempt, origin: Origin) {
+        let Attempt { sender, flags, sequence, acknowledgment, time_ns, .. } = *attempt;
+        let connection = self.table.get_mut(place);
+        let (own, other) = connection.halves(sender.index());
+        let is_second = flags & ACK != 0 && other.has(SYN_SEEN) && own.is_untouched();
+        if is_second && other.may_have_sent(acknowledgment) {
+            own.begin(sequence.wrapping_add(1), SYN_SEEN, time_ns);
+        } else {
+            self.begin_again(place, time_ns);
+        }
+        let syn = Segment { sequence, acknowledgment, flags, bytes: 0, time_ns, origin };
+        self.give(place, sender.index(), &syn);
     }
 
     /// Ends a connection, which stays in the table.
@@ -356,7 +412,8 @@ impl Evidence {
         let Some(header) = packet.tcp(bytes).filter(|_| packet.fragment.is_none()) else {
             return Self::SetAside;
         };
-        let Some(segment) = segment(packet, &header, time_ns, origin) else { return Self::None };
+        let segment = segment(packet, &header, time_ns, origin).filter(|_| packet.ip_bytes <= packet.room);
+        let Some(segment) = segment else { return Self::None };
         if segment.bytes > PAYLOAD_BYTES_MAX {
             return Self::SetAside;
         }
@@ -390,19 +447,55 @@ fn segment(packet: &FlowPacket, header: &TcpFields, time_ns: u64, origin: Origin
     Some(Segment { sequence, acknowledgment, flags: packet.tcp_flags, bytes, time_ns, origin })
 }
 
+/// The latest attempts; one of a connection with the same place in the list displaces another.
+#[derive(Debug)]
+struct Attempts(Vec<Option<(u32, Attempt)>>);
+
+impl Default for Attempts {
+    fn default() -> Self {
+        Self(vec![None; ATTEMPTS])
+    }
+}
+
+impl Attempts {
+    fn note(&mut self, place: u32, attempt: Attempt) {
+        self.0[place as usize % ATTEMPTS] = Some((place, attempt));
+    }
+
+    fn of(&self, connection: &Connection, place: u32) -> Option<Attempt> {
+        let known = self.0[place as usize % ATTEMPTS].filter(|_| connection.has_attempt);
+        known.filter(|(of, _)| *of == place).map(|(_, attempt)| attempt)
+    }
+}
+
 impl Connection {
+    /// The directions of the sender and of the other end.
+    fn halves(&mut self, sender: usize) -> (&mut Direction, &mut Direction) {
+        let [low, high] = &mut self.directions;
+        if sender == 0 { (low, high) } else { (high, low) }
+    }
+
+    /// True for a SYN or SYN-ACK that changes nothing yet: its direction has begun elsewhere, or it answers what the
+    /// other end has not sent.
+    fn is_attempt(&self, sender: usize, segment: &Segment) -> bool {
+        let (own, other) = (&self.directions[sender], &self.directions[1 - sender]);
+        let is_unacceptable =
+            segment.flags & ACK != 0 && other.is_unanswered() && !other.may_have_sent(segment.acknowledgment);
+        is_unacceptable || own.is_started() && !own.begins_at(segment.sequence.wrapping_add(1))
+    }
+
     /// Processes one of its segments.
     #[inline]
     fn take(&mut self, sender: usize, segment: &Segment, cx: &mut Context) {
         let is_syn = segment.flags & SYN != 0;
         let is_ack = segment.flags & ACK != 0;
         let is_established = self.is_established();
-        let [low, high] = &mut self.directions;
-        let (own, other) = if sender == 0 { (low, high) } else { (high, low) };
+        let (own, other) = self.halves(sender);
         let sequence = segment.sequence.wrapping_add(u32::from(is_syn));
         let is_client = own.has(SYN_SEEN) && !is_syn;
         match own.is_started() {
             true if is_syn => own.note_syn(),
+            true if own.is_open_to_agreement() => own.agree(sequence, segment.time_ns),
             true => {}
             false if is_syn => own.begin(sequence, SYN_SEEN, segment.time_ns),
             false => own.begin_midstream(sequence, segment.time_ns),
@@ -412,7 +505,7 @@ impl Connection {
         if is_ack && !other.is_started() && (is_syn || is_client) {
             other.begin(segment.acknowledgment, 0, segment.time_ns);
         }
-        if is_ack {
+        if is_ack && own.is_near(sequence) {
             other.acknowledge(segment.acknowledgment, is_established, cx);
         }
         own.take(sequence, segment.bytes, segment.flags, cx);

@@ -33,6 +33,8 @@ pub(super) struct Connection {
     pub(super) is_reset: bool,
     /// True if it has fragments, truncated headers or packets out of time order: its evidence would mislead.
     pub(super) is_set_aside: bool,
+    /// True after a SYN that may have begun another connection.
+    pub(super) has_attempt: bool,
 }
 
 const _: () = assert!(size_of::<Connection>() <= 232);

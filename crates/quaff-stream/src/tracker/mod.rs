@@ -14,6 +14,7 @@ mod tally;
 pub use crate::key::{Ends, sorted};
 pub use tally::{CloseReason, TrackTally};
 
+use crate::agreement::{ACK, Attempt, SYN};
 use crate::conversation::{Conversation, Outcome, StreamLane};
 use crate::datagram::{Datagram, Datagrams};
 use crate::event::{Event, Segment, Sender, StreamSink};
@@ -25,11 +26,8 @@ use crate::tally::{FragmentTally, StreamTally};
 use quaff_wire::flow::{FlowPacket, NoFlow};
 use quaff_wire::net::TCP;
 use std::collections::VecDeque;
-use table::{Attempt, State, Table, Tracked};
+use table::{State, Table, Tracked};
 
-const SYN: u8 = 2;
-const RST: u8 = 4;
-const ACK: u8 = 16;
 /// Length of a TCP header without options.
 const TCP_BYTES: u32 = 20;
 /// Maximum number of entries of ended connections that may stay in the wait queues.
@@ -216,7 +214,7 @@ impl Tracker {
             Err(NoFlow::NotIp) => return self.tally.not_ip += 1,
             Err(NoFlow::Truncated) => return self.tally.truncated += 1,
         };
-        if read.ip_offset + read.ip_bytes > wire_bytes {
+        if read.ip_offset + read.ip_bytes > wire_bytes || read.ip_bytes > read.room {
             self.tally.damaged += 1;
             return;
         }
@@ -303,24 +301,12 @@ impl Tracker {
         sink: &mut S,
     ) {
         let attempt = self.table.get(place).and_then(|tracked| tracked.attempt);
-        let attempt = attempt.filter(|attempt| answers(segment, sender, attempt));
+        let attempt = attempt.filter(|attempt| takes(segment, sender, attempt));
         let first_ns = attempt.map_or(segment.time_ns, |attempt| attempt.time_ns);
         self.end(place, segment.time_ns, Some(CloseReason::Reused), sink);
         let place = self.begin(key, client_of(sender, segment), first_ns, ends_by(read, sender), sink);
-        if let Some(Attempt { sender, flags, sequence, acknowledgment, window, window_scale, time_ns }) =
-            attempt
-        {
-            let flags = flags & (SYN | ACK);
-            let syn = Segment {
-                flags,
-                sequence,
-                acknowledgment,
-                window,
-                window_scale,
-                time_ns,
-                ..Segment::default()
-            };
-            let _ = self.feed(place, sender, &syn, sink);
+        if let Some(attempt) = attempt {
+            let _ = self.feed(place, attempt.sender, &attempt.segment(), sink);
         }
         let _ = self.feed(place, sender, segment, sink);
     }
@@ -335,7 +321,7 @@ impl Tracker {
         sink: &mut S,
     ) -> Outcome {
         let Some(tracked) = self.table.get(place) else { return Outcome::Taken };
-        if tracked.attempt.is_some_and(|attempt| answers(segment, sender, &attempt)) {
+        if tracked.attempt.is_some_and(|attempt| takes(segment, sender, &attempt)) {
             return Outcome::IsNewConnection;
         }
         sink.segment(place, sender);
@@ -346,9 +332,8 @@ impl Tracker {
             return outcome;
         }
         if self.lane.tally().syns_ignored > ignored {
-            let Segment { flags, sequence, acknowledgment, window, window_scale, time_ns, .. } = *segment;
-            let attempt = Attempt { sender, flags, sequence, acknowledgment, window, window_scale, time_ns };
-            tracked.attempt = Some(attempt);
+            let is_new = !tracked.conversation.continues(sender, segment);
+            tracked.attempt = is_new.then(|| Attempt::of(sender, segment)).or(tracked.attempt);
         }
         tracked.last_ns = segment.time_ns;
         let due_ns = tracked.conversation.due_ns(&self.lane);
@@ -483,13 +468,9 @@ fn client_of(sender: Sender, segment: &Segment) -> Sender {
 }
 
 /// True if the segment is the next one of a handshake after this SYN or SYN-ACK.
-fn answers(segment: &Segment, sender: Sender, attempt: &Attempt) -> bool {
-    let is_next = segment.acknowledgment == attempt.sequence.wrapping_add(1) && segment.flags & ACK != 0;
-    let is_kind = match attempt.flags & ACK {
-        0 => segment.flags & SYN != 0,
-        _ => segment.flags & SYN == 0 && segment.sequence == attempt.acknowledgment,
-    };
-    segment.flags & RST == 0 && sender == attempt.sender.other() && is_next && is_kind
+#[inline]
+fn takes(segment: &Segment, sender: Sender, attempt: &Attempt) -> bool {
+    attempt.is_taken_by(sender, segment.flags, segment.sequence, segment.acknowledgment)
 }
 
 /// Why a packet is not a segment.

@@ -3,8 +3,8 @@
 //! A connection moves to the end of its list once it has been idle for a second, so the order is accurate to a second,
 //! and most packets touch no neighbour.
 
+use crate::agreement::Attempt;
 use crate::conversation::Conversation;
-use crate::event::Sender;
 use crate::key::Key;
 use quaff_os::prefetch_value;
 use quaff_wire::flow::FlowIndex;
@@ -13,20 +13,6 @@ use quaff_wire::flow::FlowIndex;
 const NONE: u32 = u32::MAX;
 /// Idle time after which a connection moves in its list, ns.
 const STEP_NS: u64 = 1_000_000_000;
-
-/// A SYN or SYN-ACK in a connection that has not ended: the next segment of the handshake decides whether it started
-/// another connection.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Attempt {
-    pub(super) sender: Sender,
-    /// Flags, with or without ACK.
-    pub(super) flags: u8,
-    pub(super) sequence: u32,
-    pub(super) acknowledgment: u32,
-    pub(super) window: u16,
-    pub(super) window_scale: Option<u8>,
-    pub(super) time_ns: u64,
-}
 
 /// A connection in the table.
 #[derive(Debug)]

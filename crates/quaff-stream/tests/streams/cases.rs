@@ -176,13 +176,18 @@ fn only_a_reset_that_the_receiver_accepts_ends_both() {
         (A0, ResetRule::InWindow, false),
         (A0 + (1 << 28), ResetRule::InWindow, false),
     ] {
-        let observed = reset_at(sequence, reset);
+        let mut observed = reset_at(sequence, reset);
         assert_eq!(observed.conversation.is_closed(), is_accepted, "{} {reset:?}", sequence - A0);
-        let (found, ignored) = (text(&observed, A), observed.lane.tally().resets_ignored);
-        assert_eq!((found.as_str(), ignored), if is_accepted { ("ab??ef", 0) } else { ("ab", 1) });
+        let ignored = observed.lane.tally().resets_ignored;
+        observed.finish();
+        let ends = observed.recorder.ends().into_iter().map(|(.., reason)| reason);
+        let reason = if is_accepted { "Reset" } else { "Finished" };
+        assert!(ends.eq([reason, reason]) && ignored == u64::from(!is_accepted));
+        assert_eq!(text(&observed, A), "ab??ef");
     }
     let mut closed = reset_at(A0 + 2, ResetRule::Exact);
     closed.send(A, A0 + 6, Some(B0), 0, b"late");
+    closed.finish();
     assert_eq!((closed.lane.tally().after_end_bytes, closed.lane.tally().gap_bytes), (7, [0, 0, 0, 0, 2]));
 }
 

@@ -13,7 +13,7 @@ const WAIT_NS: u64 = 1000;
 #[track_caller]
 pub(crate) fn compare(policy: StreamPolicy, cutoff: u64, isn: u32, ops: &[Op]) {
     let plan = StreamPlan { cutoff_bytes: cutoff, hole_wait_ns: WAIT_NS, ..StreamPlan::default() };
-    let mut observed = Observed::new(policy, plan, isn);
+    let mut observed = Observed::answered(policy, plan, isn);
     let mut model = Model::new(policy, cutoff, WAIT_NS, observed.time_ns);
     for op in ops {
         observed.apply(op);

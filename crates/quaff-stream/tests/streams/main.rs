@@ -1,6 +1,7 @@
 //! Reassembly against models of single bytes: every short sequence, random long ones, and cases with a name.
 
 mod adversary;
+mod agreement;
 mod caps;
 mod cases;
 mod exhaustive;
@@ -14,5 +15,6 @@ mod observed;
 mod observer;
 mod proof;
 mod random;
+mod strays;
 mod tracker;
 mod witnesses;

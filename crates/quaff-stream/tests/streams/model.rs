@@ -86,9 +86,8 @@ impl Model {
             }
             Op::Ack(offset) if *offset >= 0 => {
                 let stop = if self.end == Some("Fin") { self.next } else { self.fin };
-                if *offset as u64 >= self.acked {
-                    self.acked = (*offset as u64).min(stop);
-                }
+                // The latest one counts: a receiver takes none back.
+                self.acked = (*offset as u64).min(stop);
             }
             Op::Ack(_) => {}
             Op::Wait(ns) => {
@@ -114,7 +113,8 @@ impl Model {
         for (at, value) in (offset..).zip(bytes) {
             let fates = &mut self.fates;
             match at as u64 {
-                _ if at < 0 => fates.before_start += 1,
+                // A single byte is a keep-alive.
+                _ if at < 0 => fates.before_start += u64::from(bytes.len() > 1),
                 at if at < self.next && self.lost.contains(&at) => fates.late += 1,
                 at if at < self.next => fates.duplicate += 1,
                 _ if self.end == Some("Cutoff") => fates.beyond_cutoff += 1,

@@ -124,6 +124,13 @@ impl Observed {
         observed
     }
 
+    /// The same after the answer to the SYN, from number 0.
+    pub(crate) fn answered(policy: StreamPolicy, plan: StreamPlan, isn: u32) -> Self {
+        let mut observed = Self::new(policy, plan, isn);
+        observed.send(Sender::B, 0, Some(isn.wrapping_add(1)), SYN, b"");
+        observed
+    }
+
     /// A segment as it is, with the largest window.
     pub(crate) fn send(
         &mut self,

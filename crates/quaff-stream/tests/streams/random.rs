@@ -86,7 +86,7 @@ proptest! {
     #[test]
     fn lost_bytes_are_gaps_and_all_others_are_passed_on(isn: u32, (len, segments) in delivery()) {
         let content = content(len);
-        let mut observed = Observed::new(StreamPolicy::First, StreamPlan::default(), isn);
+        let mut observed = Observed::answered(StreamPolicy::First, StreamPlan::default(), isn);
         let mut came = vec![false; len];
         for (at, bytes) in segments {
             came[at..at + bytes].fill(true);

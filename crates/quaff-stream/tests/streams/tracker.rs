@@ -3,32 +3,34 @@
 use quaff_stream::tracker::{
     CloseReason, Closed, ConnectionSink, Ends, Opened, TrackPacket, TrackPlan, Tracker, sorted,
 };
-use quaff_stream::{Event, GapCause, Sender};
+use quaff_stream::{EndReason, Event, GapCause, Sender};
 use quaff_testpackets as build;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
-const FIN: u8 = 1;
-const SYN: u8 = 2;
-const RST: u8 = 4;
-const ACK: u8 = 16;
-const SECOND: u64 = 1_000_000_000;
+pub(crate) const FIN: u8 = 1;
+pub(crate) const SYN: u8 = 2;
+pub(crate) const RST: u8 = 4;
+pub(crate) const ACK: u8 = 16;
+pub(crate) const SECOND: u64 = 1_000_000_000;
 const CLIENT: (Ipv4Addr, u16) = (Ipv4Addr::new(10, 0, 0, 1), 4711);
 const SERVER: (Ipv4Addr, u16) = (Ipv4Addr::new(10, 0, 0, 2), 80);
 
 /// A connection as the reader saw it.
 #[derive(Debug, Default)]
-struct Seen {
+pub(crate) struct Seen {
     opened: Option<Opened>,
-    closed: Option<Closed>,
+    pub(crate) closed: Option<Closed>,
     /// The bytes of A and of B; a lost byte is `?`.
-    text: [String; 2],
-    causes: Vec<GapCause>,
+    pub(crate) text: [String; 2],
+    pub(crate) causes: Vec<GapCause>,
+    /// How A and B ended.
+    pub(crate) ends: [Option<EndReason>; 2],
 }
 
 /// Keeps all connections, in the order of their begin.
 #[derive(Debug, Default)]
-struct Reader {
+pub(crate) struct Reader {
     all: Vec<Seen>,
     places: BTreeMap<u32, usize>,
 }
@@ -48,6 +50,7 @@ impl ConnectionSink for Reader {
                 text.push_str(&"?".repeat(lost_bytes as usize));
                 seen.causes.push(cause);
             }
+            Event::End { reason, .. } => seen.ends[sender.index()] = Some(reason),
             _ => {}
         }
     }
@@ -58,10 +61,10 @@ impl ConnectionSink for Reader {
 }
 
 /// A tracker, its reader, and the time of the next packet.
-struct Run {
-    tracker: Tracker,
+pub(crate) struct Run {
+    pub(crate) tracker: Tracker,
     reader: Reader,
-    now_ns: u64,
+    pub(crate) now_ns: u64,
 }
 
 /// A segment of TCP with a window of 65,535 bytes.
@@ -80,7 +83,7 @@ fn datagram(from_client: bool, flags: u8, sequence: u32, acknowledgment: u32, pa
 }
 
 impl Run {
-    fn new(plan: TrackPlan) -> Self {
+    pub(crate) fn new(plan: TrackPlan) -> Self {
         Self { tracker: Tracker::new(plan, 1), reader: Reader::default(), now_ns: SECOND }
     }
 
@@ -95,16 +98,16 @@ impl Run {
         self.frame(&frame, frame.len());
     }
 
-    fn client(&mut self, flags: u8, sequence: u32, acknowledgment: u32, payload: &str) {
+    pub(crate) fn client(&mut self, flags: u8, sequence: u32, acknowledgment: u32, payload: &str) {
         self.ip(&datagram(true, flags, sequence, acknowledgment, payload.as_bytes()));
     }
 
-    fn server(&mut self, flags: u8, sequence: u32, acknowledgment: u32, payload: &str) {
+    pub(crate) fn server(&mut self, flags: u8, sequence: u32, acknowledgment: u32, payload: &str) {
         self.ip(&datagram(false, flags, sequence, acknowledgment, payload.as_bytes()));
     }
 
     /// A handshake from these numbers.
-    fn open(&mut self, client: u32, server: u32) {
+    pub(crate) fn open(&mut self, client: u32, server: u32) {
         self.client(SYN, client, 0, "");
         self.server(SYN | ACK, server, client + 1, "");
         self.client(ACK, client + 1, server + 1, "");
@@ -118,7 +121,7 @@ impl Run {
     }
 
     /// Ends the run, checks the sums, and returns the connections.
-    fn finish(mut self) -> Vec<Seen> {
+    pub(crate) fn finish(mut self) -> Vec<Seen> {
         self.tracker.finish(&mut self.reader);
         assert!(self.tracker.tally().is_balanced(), "{:?}", self.tracker.tally());
         assert!(self.tracker.streams().is_balanced() && self.tracker.fragments().is_balanced());

@@ -384,7 +384,7 @@ fn a_header_that_makes_no_sense_changes_nothing() {
 #[test]
 fn a_hole_that_is_split_takes_no_room_from_others() {
     let mut observer = connected();
-    observer.send(A, A0 + 134_000_000, Some(B0), 0, 1);
+    observer.send(A, A0 + 134_000_000, Some(B0), 0, 2);
     for at in 0..65_600 {
         observer.send(A, A0 + at * 2 + 1, Some(B0), 0, 1);
     }

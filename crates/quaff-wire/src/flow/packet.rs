@@ -42,6 +42,9 @@ pub struct FlowPacket {
     /// Captured bytes of the transport header and its payload.
     pub transport: u32,
     pub end: u32,
+    /// Bytes from the IP header to the end by a length field before it (PPPoE, IEEE 802.3); `u32::MAX` without one. A
+    /// longer IP packet was cut, and no receiver takes it.
+    pub room: u32,
 }
 
 /// Why a packet has no flow.
@@ -107,6 +110,7 @@ impl FlowPacket {
             ip_offset: ETHERNET_BYTES as u32,
             transport: TRANSPORT as u32,
             end: end as u32,
+            room: u32::MAX,
         })
     }
 
@@ -142,6 +146,7 @@ impl FlowPacket {
             ip_offset: ETHERNET_BYTES as u32,
             transport: TRANSPORT as u32,
             end: end as u32,
+            room: u32::MAX,
         })
     }
 
@@ -149,6 +154,8 @@ impl FlowPacket {
     pub fn walk(bytes: &[u8], wire_bytes: u32, linktype: u16) -> Result<Self, NoFlow> {
         let (network, place) = network(bytes, linktype)?;
         let at = place.offset;
+        let room = place.length.and_then(|length| length.end(bytes));
+        let bytes = place.without_padding(bytes);
         let ip = net::ip_at(bytes, at).ok_or(NoFlow::Truncated)?;
         let ports = ports(&ip, bytes).ok_or(NoFlow::Truncated)?;
         let (tos, ttl, length) = match (ip.is_v6(), bytes.get(at..).and_then(<[u8]>::first_chunk::<8>)) {
@@ -167,7 +174,8 @@ impl FlowPacket {
                 (header[0] << 4 | header[1] >> 4, header[7], length)
             }
         };
-        let ip_bytes: u32 = if length == 0 { wire_bytes.saturating_sub(at as u32) } else { length };
+        let room = room.map_or(u32::MAX, |end| end.saturating_sub(at) as u32);
+        let ip_bytes: u32 = if length == 0 { wire_bytes.saturating_sub(at as u32).min(room) } else { length };
         let tcp_flags = match ip.protocol {
             TCP if !ip.is_later_fragment() => {
                 let flags = ip.transport + tcp::FLAGS_OFFSET;
@@ -191,6 +199,7 @@ impl FlowPacket {
             ip_offset: at as u32,
             transport: ip.transport as u32,
             end: ip.end as u32,
+            room,
         })
     }
 
@@ -329,6 +338,30 @@ mod tests {
         assert_eq!((raw.vlan, raw.addresses), (0, packet.addresses));
         let loopback = [&[2, 0, 0, 0], &udp()[..]].concat();
         assert_eq!(FlowPacket::read(&loopback, 39, 0).unwrap().ports, [1, 2]);
+    }
+
+    /// PPPoE (RFC 2516) and IEEE 802.3 count what follows them: the rest of the frame is padding, whatever IP says.
+    #[test]
+    fn the_packet_ends_where_a_length_before_it_does() {
+        let pppoe = |cut: u16| {
+            let length = (udp().len() as u16 + 2 - cut).to_be_bytes();
+            let header = [&[0x11, 0, 0, 1][..], &length, &[0, 0x21]].concat();
+            build::ethernet(&[(0x8100, 5)], 0x8864, &[&header[..], &udp(), &[0; 9]].concat())
+        };
+        let llc = |cut: u16| {
+            let length = udp().len() as u16 + 8 - cut;
+            build::ethernet(&[], length, &[&[0xaa, 0xaa, 3, 0, 0, 0, 8, 0][..], &udp(), &[0; 9]].concat())
+        };
+        for frame in [pppoe, llc] {
+            let (whole, cut) = (read(&frame(0)).unwrap(), read(&frame(3)).unwrap());
+            assert_eq!((whole.room, whole.ip_bytes, whole.end - whole.transport), (35, 35, 15));
+            assert_eq!((cut.room, cut.ip_bytes, cut.end - cut.transport), (32, 35, 12));
+            let layers = crate::net::layers(&frame(3)).unwrap();
+            assert_eq!(layers.ip.unwrap().end as u32, cut.end);
+            // Of less than the headers nothing is read.
+            assert!(read(&frame(25)).is_err());
+        }
+        assert_eq!(read(&build::ethernet(&[], 0x0800, &udp())).unwrap().room, u32::MAX);
     }
 
     #[test]

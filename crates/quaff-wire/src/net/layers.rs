@@ -30,7 +30,7 @@ pub fn layers(frame: &[u8]) -> Option<Layers> {
     let ip = match network.ethertype {
         ETHERTYPE_IPV4 => ip::ipv4_at(frame, ip_offset),
         ETHERTYPE_IPV6 => ip::ipv6_at(frame, ip_offset),
-        _ => place.and_then(|place| ip_at(frame, place.offset)),
+        _ => place.and_then(|place| ip_at(place.without_padding(frame), place.offset)),
     };
     let (tags, ethertype, network) = (network.tags, network.ethertype, network.offset);
     Some(Layers { tags, ethertype, network, ip_offset, ip, length })

@@ -68,6 +68,22 @@ pub struct LengthField {
     pub(crate) from: usize,
 }
 
+impl LengthField {
+    /// The end of the packet by this field; what follows is padding.
+    pub(crate) fn end(self, bytes: &[u8]) -> Option<usize> {
+        be16(bytes, self.at).map(|length| self.from + usize::from(length))
+    }
+}
+
+impl IpPlace {
+    /// The bytes up to the end of the packet by a length field before the IP header, if there is one.
+    #[inline]
+    pub(crate) fn without_padding(self, bytes: &[u8]) -> &[u8] {
+        let end = self.length.and_then(|length| length.end(bytes));
+        end.and_then(|end| bytes.get(..end)).unwrap_or(bytes)
+    }
+}
+
 /// Finds the network header of a frame of link type `linktype`. This is the one table of link types: what it knows, all
 /// commands read. `None` for other link types, for what is no network layer, and if the link header is truncated.
 #[inline]

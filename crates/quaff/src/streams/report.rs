@@ -90,6 +90,8 @@ pub struct Bytes {
     pub before_start: u64,
     pub beyond_cutoff: u64,
     pub out_of_window: u64,
+    /// Those of them that were the only byte of their segment: keep-alives with other numbers.
+    pub probes: u64,
     pub after_end: u64,
     pub capped: u64,
 }
@@ -129,10 +131,11 @@ pub struct Datagrams {
 }
 
 impl StreamsReport {
-    /// Returns whether bytes are missing in what was delivered.
+    /// Returns whether bytes are missing in what was delivered, or were captured and reached nobody.
     pub(crate) fn lacks_bytes(&self) -> bool {
         self.gaps.total().bytes
             + self.bytes.capped
+            + self.bytes.unplaced()
             + self.ignored.truncated
             + self.files_refused
             + self.bodies.refused
@@ -179,6 +182,11 @@ impl Gaps {
 }
 
 impl Bytes {
+    /// Bytes that were captured and reached nobody. A keep-alive with other numbers has none of a stream.
+    pub(super) fn unplaced(&self) -> u64 {
+        self.before_start + self.after_end + self.out_of_window.saturating_sub(self.probes)
+    }
+
     pub(super) fn new(tally: &StreamTally) -> Self {
         Self {
             seen: tally.seen_bytes,
@@ -189,6 +197,7 @@ impl Bytes {
             before_start: tally.before_start_bytes,
             beyond_cutoff: tally.beyond_cutoff_bytes,
             out_of_window: tally.out_of_window_bytes,
+            probes: tally.probes_refused,
             after_end: tally.after_end_bytes,
             capped: tally.capped_bytes.iter().sum(),
         }

@@ -72,7 +72,12 @@ impl StreamSums {
 
     /// Returns whether bytes are missing.
     pub(crate) fn lacks_bytes(&self) -> bool {
-        self.gaps.total().bytes + self.bytes.capped + self.ignored.truncated + self.datagrams.incomplete > 0
+        self.gaps.total().bytes
+            + self.bytes.capped
+            + self.bytes.unplaced()
+            + self.ignored.truncated
+            + self.datagrams.incomplete
+            > 0
     }
 }
 

@@ -58,6 +58,10 @@ pub(super) fn missing_words(report: &StreamsReport) -> String {
         (report.files_refused, "streams without a file: raise --max-files"),
         (report.bodies.refused, "bodies of HTTP without a file: raise --max-files"),
         (report.bytes.capped, "bytes dropped: memory was needed"),
+        (report.bytes.before_start, "bytes in no file: before the start of their stream"),
+        (report.bytes.after_end, "bytes in no file: after the end of their stream, never acknowledged"),
+        (report.bytes.out_of_window, "bytes in no file: outside of the receiver's window"),
+        (report.bytes.late, "bytes in no file: they came after their gap had been declared"),
         (report.datagrams.incomplete, "datagrams missing: not all of their fragments came"),
         (report.ignored.truncated, "packets cut in their headers"),
     ];
@@ -76,7 +80,6 @@ fn other_words(report: &StreamsReport) -> String {
         (report.differences, "overlaps with different bytes: see the index"),
         (report.datagrams.differences, "overlaps of fragments with different bytes"),
         (report.datagrams.killed, "datagrams dropped, as Linux does: their fragments overlap"),
-        (bytes.out_of_window, "bytes ignored: outside of the receiver's window"),
         (bytes.beyond_cutoff, "bytes after the cut-off"),
         (report.connections.midstream, "directions began before the capture"),
         (report.connections.evicted, "connections ended early: too many at a time"),

@@ -98,6 +98,13 @@ fn stream_words(streams: &StreamSums) -> String {
     let counts = [
         (streams.gaps.total().bytes, "bytes of streams are missing in the capture"),
         (streams.bytes.capped, "bytes of streams dropped: memory was needed"),
+        (streams.bytes.before_start, "bytes that no script saw: before the start of their stream"),
+        (
+            streams.bytes.after_end,
+            "bytes that no script saw: after the end of their stream, never acknowledged",
+        ),
+        (streams.bytes.out_of_window, "bytes that no script saw: outside of the receiver's window"),
+        (streams.bytes.late, "bytes that no script saw: they came after their gap had been declared"),
         (streams.datagrams.incomplete, "datagrams missing: not all of their fragments came"),
         (streams.ignored.truncated, "packets cut in their headers"),
         (streams.connections.midstream, "directions began before the capture"),

@@ -1,0 +1,209 @@
+//! Captures of others and made ones, read as they are and with stray packets inserted: no complete capture is accused, a
+//! loss is still found, and each byte of TCP has a fate with a name.
+
+use crate::observed::{ACK, RST, SYN};
+use crate::observer::{A, B, MS, Observer, Packet, Random, lost, traffic};
+use quaff_stream::tracker::{Closed, ConnectionSink, Opened, TrackPacket, TrackPlan, Tracker};
+use quaff_stream::{Event, LossMeter, LossReport, Sender};
+use quaff_testpackets as build;
+use quaff_wire::decode::{Decoder, Frame, Item, Step};
+use quaff_wire::flow::FlowPacket;
+use quaff_wire::net::TCP;
+use std::path::{Path, PathBuf};
+
+/// A packet of a capture.
+#[derive(Debug, Clone)]
+struct Captured {
+    time_ns: u64,
+    bytes: Vec<u8>,
+    wire_bytes: u32,
+    linktype: u16,
+}
+
+fn files() -> Vec<PathBuf> {
+    let dir = build::captures::folder();
+    let mut files: Vec<PathBuf> = ["protocols", "tunnels", "."]
+        .iter()
+        .flat_map(|sub| std::fs::read_dir(dir.join(sub)).into_iter().flatten().flatten())
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|end| end == "pcap" || end == "pcapng"))
+        .collect();
+    files.sort();
+    files
+}
+
+/// The packets of a file, as far as it can be read.
+fn packets(path: &Path) -> Vec<Captured> {
+    let file = std::fs::read(path).expect("a capture");
+    let (mut decoder, mut rest, mut packets) = (Decoder::default(), &file[..], Vec::new());
+    decoder.no_more();
+    while let Ok(Step::Item(item)) = decoder.next(&mut rest) {
+        if let Item::Frame(Frame { time_ns, data, wire_len, linktype, .. }) = item {
+            packets.push(Captured { time_ns, bytes: data.to_vec(), wire_bytes: wire_len, linktype });
+        }
+    }
+    packets
+}
+
+fn is_accused(report: &LossReport) -> bool {
+    report.acked_unseen_bytes + report.fins_unseen + report.leaps_confirmed + report.untracked_bytes > 0
+}
+
+fn measure<'a>(packets: impl Iterator<Item = &'a Captured>) -> LossReport {
+    let mut meter = LossMeter::new(7);
+    packets.for_each(|packet| {
+        meter.packet(&packet.bytes, packet.wire_bytes, packet.linktype, packet.time_ns);
+    });
+    meter.finish()
+}
+
+/// A packet of the same connection as an unfragmented one of TCP, with other numbers.
+fn stray_like(packet: &Captured, kind: u64, random: &mut Random) -> Option<Captured> {
+    let Captured { bytes, wire_bytes, linktype, time_ns } = packet;
+    let read = FlowPacket::read(bytes, *wire_bytes, *linktype).ok()?;
+    if read.protocol != TCP || read.fragment.is_some() {
+        return None;
+    }
+    let (ip, at) = (read.ip_offset as usize, read.transport as usize);
+    let payload = usize::from(kind % 5 == 4);
+    let mut stray = bytes.get(..at + 20)?.to_vec();
+    stray[at + 4..at + 8].copy_from_slice(&(random.below(1 << 32) as u32).to_be_bytes());
+    stray[at + 8..at + 12].copy_from_slice(&(random.below(1 << 32) as u32).to_be_bytes());
+    stray[at + 12] = 0x50;
+    stray[at + 13] = [SYN, SYN | ACK, RST, ACK, ACK][(kind % 5) as usize];
+    stray.resize(at + 20 + payload, 0);
+    let length = (stray.len() - ip) as u16;
+    match stray[ip] >> 4 {
+        4 => stray[ip + 2..ip + 4].copy_from_slice(&length.to_be_bytes()),
+        _ => stray[ip + 4..ip + 6].copy_from_slice(&(length - 40).to_be_bytes()),
+    }
+    let wire_bytes = stray.len() as u32;
+    Some(Captured { time_ns: *time_ns, bytes: stray, wire_bytes, linktype: *linktype })
+}
+
+/// 10,000 strays, each kind in each capture, and up to one in twelve packets at a time.
+#[test]
+fn strays_accuse_no_complete_capture() {
+    const STRAYS: u64 = 10_000;
+    let (mut random, mut inserted, mut round, mut captures) = (Random(4242), 0, 0, 0);
+    let all: Vec<(PathBuf, Vec<Captured>)> = files()
+        .into_iter()
+        .map(|path| (path.clone(), packets(&path)))
+        .filter(|(_, packets)| (20..20_000).contains(&packets.len()) && !is_accused(&measure(packets.iter())))
+        .filter(|(_, packets)| packets.iter().any(|packet| stray_like(packet, 0, &mut Random(1)).is_some()))
+        .collect();
+    while inserted < STRAYS {
+        for (path, packets) in &all {
+            let mut with = Vec::with_capacity(packets.len() * 2);
+            for packet in packets {
+                if random.below(12) == 0 {
+                    inserted += 1;
+                    with.extend(stray_like(packet, inserted, &mut random));
+                }
+                with.push(packet.clone());
+            }
+            let report = measure(with.iter());
+            assert!(!is_accused(&report), "{} in round {round}: {report:?}", path.display());
+            captures += 1;
+        }
+        round += 1;
+        assert!(!all.is_empty() && round < 1000);
+    }
+    assert!(captures > 20, "{captures}");
+}
+
+/// Made connections whose network loses packets: strays at each place accuse nothing, and the capture's own losses are
+/// found all the same.
+#[test]
+fn losses_are_found_among_strays() {
+    let (mut random, mut removed, mut strays) = (Random(99), 0u64, 0u64);
+    let (mut whole, mut lossy) = (Observer::new(), Observer::new());
+    for flow in 0..100 {
+        let packets = traffic(&mut random, 500, 20_000);
+        for packet in &packets {
+            if random.happens(20_000) {
+                let flags = [SYN, SYN | ACK, RST, ACK, ACK][(strays % 5) as usize];
+                let [sequence, acknowledgment] = [0; 2].map(|_| random.below(1 << 32) as u32);
+                let from = if random.below(2) == 0 { A } else { B };
+                let bytes = u32::from(strays % 5 == 4);
+                let stray = Packet { from, sequence, acknowledgment, flags, bytes };
+                whole.give(flow, &stray);
+                lossy.give(flow, &stray);
+                strays += 1;
+            }
+            whole.give(flow, packet);
+            if packet.bytes > 0 && random.happens(10_000) {
+                lossy.now_ns += MS / 10;
+                removed += 1;
+            } else {
+                lossy.give(flow, packet);
+            }
+        }
+    }
+    let report = whole.finish();
+    assert_eq!((lost(&report), report.fins_unseen, report.leaps_confirmed), ([0; 3], 0, 0), "{report:?}");
+    let report = lossy.finish();
+    let found = report.acked_unseen_packets_estimate;
+    assert!(strays > 1000 && removed > 400, "{strays} {removed}");
+    // What the network repeated is lost in one of two copies.
+    assert!(
+        found * 100 >= (removed - removed / 20) * 99 && found <= removed,
+        "{found} of {removed}: {report:?}"
+    );
+}
+
+/// A reader that counts the bytes that reach it.
+#[derive(Default)]
+struct Count(u64);
+
+impl ConnectionSink for Count {
+    fn begin(&mut self, _: u32, _: &Opened) {}
+
+    fn event(&mut self, _: u32, _: Sender, _: u64, event: Event) {
+        self.0 += match event {
+            Event::Data { bytes, .. } => bytes.len() as u64,
+            Event::Urgent { .. } => 1,
+            _ => 0,
+        };
+    }
+
+    fn end(&mut self, _: u32, _: &Closed) {}
+}
+
+/// Captured bytes of TCP payload in packets that a receiver takes; `None` for others, and for fragments.
+fn payload(packet: &Captured) -> Option<u64> {
+    let read = FlowPacket::read(&packet.bytes, packet.wire_bytes, packet.linktype).ok()?;
+    let header = read.tcp(&packet.bytes).filter(|_| read.fragment.is_none())?;
+    let (at, end) = (read.transport + header.header_bytes, read.ip_offset + read.ip_bytes);
+    let is_sound =
+        header.header_bytes >= 20 && at <= end && end <= packet.wire_bytes && read.ip_bytes <= read.room;
+    is_sound.then(|| u64::from(read.end.saturating_sub(at)))
+}
+
+#[test]
+fn each_captured_byte_is_delivered_or_named() {
+    let (mut files_read, mut bytes_seen) = (0, 0);
+    for path in files() {
+        let packets = packets(&path);
+        if packets.iter().any(|packet| {
+            FlowPacket::read(&packet.bytes, packet.wire_bytes, packet.linktype)
+                .is_ok_and(|read| read.fragment.is_some())
+        }) {
+            continue;
+        }
+        let (mut tracker, mut count) = (Tracker::new(TrackPlan::default(), 1), Count::default());
+        for Captured { bytes, wire_bytes, linktype, time_ns } in &packets {
+            let packet =
+                TrackPacket { bytes, wire_bytes: *wire_bytes, linktype: *linktype, time_ns: *time_ns };
+            tracker.packet(&packet, &mut count);
+        }
+        tracker.finish(&mut count);
+        let captured: u64 = packets.iter().filter_map(payload).sum();
+        let tally = tracker.streams();
+        assert!(tally.is_balanced() && tally.held_bytes == 0, "{}: {tally:?}", path.display());
+        assert_eq!((tally.seen_bytes, tally.delivered_bytes), (captured, count.0), "{}", path.display());
+        files_read += 1;
+        bytes_seen += captured;
+    }
+    assert!(files_read > 20 && bytes_seen > 100_000, "{files_read} {bytes_seen}");
+}
