@@ -3,7 +3,7 @@
 //!
 //! | packet | effect |
 //! |---|---|
-//! | SYN or SYN-ACK of a direction that has begun elsewhere | none until the handshake goes on from its number: [`Attempt`] |
+//! | SYN or SYN-ACK of a direction that has begun elsewhere | none until the handshake continues from its number: [`Attempt`] |
 //! | two SYN-ACKs, two SYNs | the one whose number the other end acknowledges (RFC 9293, 3.10.7.3) |
 //! | acknowledgment of what a sender in SYN-SENT has not sent | none: it is answered by a reset (RFC 9293, 3.10.7.3) |
 //! | acknowledgment in a segment far outside the window | none: the receiver drops the segment (RFC 9293, 3.10.7.4) |
@@ -46,7 +46,7 @@ impl Attempt {
         Segment { flags, sequence, acknowledgment, window, window_scale, time_ns, ..Segment::default() }
     }
 
-    /// True for the next segment of its handshake: the other end acknowledges its number, or its sender goes on from
+    /// True for the next segment of its handshake: the other end acknowledges its number, or its sender continues
     /// there (the answer was not captured). A stray one has neither.
     #[inline]
     pub(crate) fn is_taken_by(&self, sender: Sender, flags: u8, sequence: u32, acknowledgment: u32) -> bool {

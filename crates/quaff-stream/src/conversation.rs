@@ -80,7 +80,7 @@ impl Conversation {
         half.has(SYN_SEEN)
     }
 
-    /// True for a SYN at the number at which its sender goes on: a challenge, and no other connection.
+    /// True for a SYN at the number at which its sender continues: a challenge, and no other connection.
     pub(crate) fn continues(&self, sender: Sender, segment: &Segment) -> bool {
         let half = if sender == Sender::A { &self.a } else { &self.b };
         half.offset(segment.sequence.wrapping_add(1)) == half.next() as i64
@@ -239,7 +239,7 @@ impl Conversation {
         self.is_reset = true;
     }
 
-    /// Goes on after a reset that the receiver has ignored: what came since then is that of a living connection.
+    /// Continues after a reset that the receiver has ignored: what came since then is that of a living connection.
     #[cold]
     fn revive<S: StreamSink + ?Sized>(
         &mut self,

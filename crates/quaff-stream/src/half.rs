@@ -26,6 +26,8 @@ const SNAPPED_COST: u64 = 2 * size_of::<Extent>() as u64;
 const URGENT_MAX: usize = 8;
 /// Distance from the window up to which a segment is the sender's: a window without scale.
 const NEAR_BYTES: u64 = 1 << 16;
+/// Time that the first bytes of a connection from before the capture wait for an acknowledgment, ns.
+const START_WAIT_NS: u64 = 1_000_000_000;
 /// Largest window shift (RFC 7323).
 pub(crate) const SCALE_MAX: u8 = 14;
 
@@ -55,7 +57,7 @@ pub(crate) struct HalfStream {
     waiting: Option<Box<Waiting>>,
     /// Sequence number of offset 0.
     base: u32,
-    /// The number after another SYN, while none has been acknowledged; of a midstream direction that of its first segment.
+    /// The number after another SYN while none has been acknowledged; midstream that of the first segment.
     rival: u32,
     /// Sequence number: see [`FAR_DATA`] and [`FAR_ACK`].
     far: u32,
@@ -396,7 +398,7 @@ impl HalfStream {
             return None;
         }
         if let Some(end) = self.end {
-            *fate_after(end, cx.output.tally) += new.bytes.len() as u64;
+            count_after(end, new.bytes.len() as u64, cx.output.tally);
             return None;
         }
         let fin = self.waiting.as_ref().map_or(u64::MAX, |waiting| waiting.fin);
@@ -416,6 +418,9 @@ impl HalfStream {
         }
         let tally = &mut *cx.output.tally;
         cut_at(&mut new, self.limit(cx.plan), &mut tally.out_of_window_bytes);
+        if new.bytes.len() == 1 && new.start >= fin {
+            tally.probes_refused += 1;
+        }
         cut_at(&mut new, fin, &mut tally.after_end_bytes);
         cut_at(&mut new, cx.plan.cutoff_bytes, &mut tally.beyond_cutoff_bytes);
         Some(new)
@@ -426,7 +431,7 @@ impl HalfStream {
         let mut is_hit = false;
         while !new.bytes.is_empty() {
             if let Some(end) = self.end {
-                *fate_after(end, cx.output.tally) += new.bytes.len() as u64;
+                count_after(end, new.bytes.len() as u64, cx.output.tally);
                 return None;
             }
             if new.start == self.next && !new.is_tentative && !self.is_start_open() {
@@ -590,7 +595,7 @@ impl HalfStream {
         waiting.fin = waiting.fin.min(offset);
         let dropped = waiting.held.truncate(waiting.fin, cx.memory);
         cx.output.tally.held_bytes -= dropped;
-        cx.output.tally.after_end_bytes += dropped;
+        count_after(EndReason::Fin, dropped, cx.output.tally);
         self.acked = self.acked.min(waiting.fin);
     }
 
@@ -667,7 +672,7 @@ impl HalfStream {
         waiting.map_or(u64::MAX, |waiting| {
             let is_acknowledged = waiting.above() <= self.acked;
             if self.is_start_open() {
-                return waiting.since_ns.saturating_add(begin::START_WAIT_NS.min(plan.hole_wait_ns));
+                return waiting.since_ns.saturating_add(START_WAIT_NS.min(plan.hole_wait_ns));
             }
             let wait_ns = if is_acknowledged { plan.ack_wait_ns } else { plan.hole_wait_ns };
             waiting.since_ns.saturating_add(wait_ns)
@@ -730,19 +735,22 @@ impl HalfStream {
             waiting.forget_snapped(u64::MAX, cx.memory);
             let dropped = waiting.held.truncate(0, cx.memory);
             cx.output.tally.held_bytes -= dropped;
-            *fate_after(reason, cx.output.tally) += dropped;
+            count_after(reason, dropped, cx.output.tally);
         }
         self.end = Some(reason);
         cx.output.event(Event::End { offset: self.next, reason });
     }
 }
 
-/// The counter of bytes that arrive after the end.
-fn fate_after(end: EndReason, tally: &mut StreamTally) -> &mut u64 {
+/// Counts bytes after the end. A single one there is a keep-alive.
+fn count_after(end: EndReason, bytes: u64, tally: &mut StreamTally) {
     match end {
-        EndReason::Fin | EndReason::Reset | EndReason::Finished => &mut tally.after_end_bytes,
-        EndReason::Cutoff => &mut tally.beyond_cutoff_bytes,
-        EndReason::Capped(cap) => &mut tally.capped_bytes[cap as usize],
+        EndReason::Fin | EndReason::Reset | EndReason::Finished => {
+            tally.after_end_bytes += bytes;
+            tally.probes_refused += u64::from(bytes == 1);
+        }
+        EndReason::Cutoff => tally.beyond_cutoff_bytes += bytes,
+        EndReason::Capped(cap) => tally.capped_bytes[cap as usize] += bytes,
     }
 }
 

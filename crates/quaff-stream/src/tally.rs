@@ -73,7 +73,7 @@ pub struct StreamTally {
     pub keep_alives: u64,
     /// Single bytes sent into a zero window.
     pub window_probes: u64,
-    /// Single bytes outside the window: keep-alives with other numbers.
+    /// Single bytes among those outside the window or after the end: keep-alives with other numbers.
     pub probes_refused: u64,
     /// Resets that the receiver does not accept.
     pub resets_ignored: u64,

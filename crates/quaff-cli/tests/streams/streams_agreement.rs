@@ -1,4 +1,4 @@
-//! `quaff streams extract` where one packet alone says something else than both ends: files, sums, text and exit status.
+//! `quaff streams extract` where one packet alone says something else than both ends: files, sums, text, exit status.
 
 use crate::capture::{ACK, Capture, FIN, SYN};
 use crate::support::{QUAFF, folder};
@@ -118,7 +118,7 @@ fn the_payload_ends_where_the_length_of_pppoe_does() {
 
 /// Bytes of no file are a loss, and each has a term, a line, or both.
 #[test]
-fn no_capture_is_lossless_while_bytes_reach_nobody() {
+fn no_capture_is_lossless_while_bytes_are_in_no_file() {
     let dir = folder();
     let protocols = captures::folder().join("protocols");
     let files: Vec<_> =
@@ -138,9 +138,9 @@ fn no_capture_is_lossless_while_bytes_reach_nobody() {
         ];
         let named: u64 = names.iter().map(|name| of(name)).sum();
         assert_eq!(of("seen"), of("delivered") + named + of("capped"), "{input}: {sums}");
-        let nobody = of("late") + of("before_start") + of("after_end") + of("out_of_window") - of("probes");
-        assert!(nobody == 0 || code != 0, "{input}: {sums}");
-        assert!(nobody == 0 || words.contains("bytes in no file"), "{input}: {words}");
+        let unplaced = of("late") + of("before_start") + of("after_end") + of("out_of_window") - of("probes");
+        assert!(unplaced == 0 || code != 0, "{input}: {sums}");
+        assert!(unplaced == 0 || words.contains("bytes in no file"), "{input}: {words}");
     }
     assert!(files.len() > 20);
 }

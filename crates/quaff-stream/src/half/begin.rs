@@ -12,11 +12,10 @@
 use super::{
     Context, EDGE_KNOWN, FAR_ACK, FAR_DATA, HAS_SCALE, HalfStream, MIDSTREAM, SCALE_MAX, STARTED, SYN_SEEN,
 };
+use crate::event::EndReason;
 use crate::memory::Memory;
 use crate::tally::StreamTally;
 
-/// Time that the first bytes of a connection from before the capture wait for an acknowledgment, ns.
-pub(super) const START_WAIT_NS: u64 = 1_000_000_000;
 /// Distance up to which two ends may name different starts: bytes in flight, bytes.
 const START_APART: i64 = 16 << 20;
 
@@ -87,8 +86,8 @@ impl HalfStream {
         self.scale = scale.unwrap_or(0).min(SCALE_MAX);
     }
 
-    /// True if a SYN or SYN-ACK at `base` may be the begin of this direction; `is_answer`: it acknowledges a SYN that was
-    /// captured and has no other answer.
+    /// True if a SYN or SYN-ACK at `base` may be the begin of this direction; `is_answer`: it acknowledges a SYN that
+    /// was captured and has no other answer.
     pub(crate) fn may_start_at(&self, base: u32, is_answer: bool) -> bool {
         if !self.is_started() || self.base == base {
             return true;
@@ -97,8 +96,8 @@ impl HalfStream {
         self.is_untouched() && (is_answer || is_named_only || self.is_unanswered())
     }
 
-    /// Restarts at the rival SYN if that is the number which the other end acknowledges or from which the sender goes on.
-    /// The window scale of that SYN is no longer known.
+    /// Restarts at the rival SYN if the other end acknowledges its number, or the sender continues there. The window scale
+    /// of that SYN is no longer known.
     #[cold]
     pub(crate) fn choose(&mut self, named: u32, memory: &mut Memory, tally: &mut StreamTally) {
         if self.rival != self.base && named == self.rival && self.is_untouched() && self.is_unanswered() {
@@ -152,8 +151,8 @@ impl HalfStream {
         }
     }
 
-    /// Processes an acknowledgment of a midstream direction that has delivered nothing; returns the offset that it names,
-    /// or `None` for a stray.
+    /// Processes an acknowledgment of a midstream direction that has delivered nothing; returns the offset that it
+    /// names, or `None` for a stray.
     #[cold]
     pub(super) fn agree_on_start(&mut self, acknowledgment: u32) -> Option<u64> {
         let offset = self.offset(acknowledgment);
@@ -185,8 +184,8 @@ impl HalfStream {
         }
     }
 
-    /// Moves the start up to `to`, but not beyond the first segment of the sender: bytes before it may have passed before
-    /// the capture began. Returns the rest of the way.
+    /// Moves the start up to `to`, but not beyond the first segment of the sender: bytes before it may have passed
+    /// before the capture began. Returns the rest of the way.
     pub(super) fn skip_start(&mut self, to: u64) -> u64 {
         let skipped = self.offset(self.rival).clamp(0, to as i64);
         self.move_start(skipped);
@@ -209,6 +208,6 @@ impl HalfStream {
         let Some(waiting) = self.waiting.as_deref_mut() else { return };
         let dropped = waiting.held.drop_tentative(cx.memory);
         cx.output.tally.held_bytes -= dropped;
-        cx.output.tally.after_end_bytes += dropped;
+        super::count_after(EndReason::Reset, dropped, cx.output.tally);
     }
 }

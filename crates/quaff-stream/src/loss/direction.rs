@@ -28,7 +28,7 @@ const HOLE_WAIT_NS: u64 = 100_000_000;
 /// begin that the other end, or a SYN, has named: a random number is farther away.
 const NEAR_BYTES: i64 = 16 << 20;
 const BEGIN_APART: i64 = 1 << 20;
-/// Distance from a single byte beyond a hole up to which its sender goes on after it.
+/// Distance from a single byte beyond a hole up to which its sender continues after it.
 const ONE_APART: i64 = 1 << 16;
 /// Segments from which on a direction's longest segment is known; and weight of the file's mean size before, in
 /// segments.
@@ -79,7 +79,7 @@ const DATA: u32 = 1 << 15;
 const AGREED: u32 = 1 << 16;
 /// The receiver has named a number beyond all of the sender's twice: it is no stray.
 const CONFIRMED: u32 = 1 << 17;
-/// `named` is a single byte beyond a hole: a keep-alive with other numbers, unless its sender goes on after it.
+/// `named` is a single byte beyond a hole: a keep-alive with other numbers, unless its sender continues after it.
 const ONE: u32 = 1 << 18;
 
 /// The state of one direction.
@@ -224,8 +224,7 @@ impl Direction {
         sequence.wrapping_add(1) == self.top
     }
 
-    /// Compares the begin that one end has named with a segment of the sender: the other begin was a stray if it lies far
-    /// away.
+    /// Compares the begin that one end has named with a segment of the sender: a begin far away from it was a stray.
     #[cold]
     pub(super) fn agree(&mut self, sequence: u32, now_ns: u64) {
         let distance = ahead(sequence, self.base);
@@ -393,7 +392,7 @@ impl Direction {
     }
 
     /// Processes data while a single byte beyond a hole waits, or one that begins to wait, which is no data before its
-    /// sender goes on after it. False if the segment is not to be placed.
+    /// sender continues after it. False if the segment is not to be placed.
     #[cold]
     fn take_one(&mut self, sequence: u32, bytes: u32, cx: &mut Context) -> bool {
         if self.has(ONE) && (1..=ONE_APART).contains(&ahead(sequence, self.named)) {
@@ -605,10 +604,10 @@ impl Direction {
         }
     }
 
-    /// True if an acknowledgment beyond the data is no stray: an empty segment of the sender has its number, or the
-    /// receiver has named it again.
+    /// True if an acknowledgment beyond the data is no stray: an empty segment of the sender has reached its number, or
+    /// the receiver has named it again.
     fn is_end_named(&self) -> bool {
-        self.has(CONFIRMED) || self.has(NAMED) && self.named == self.acked
+        self.has(CONFIRMED) || self.has(NAMED) && ahead(self.named, self.acked) >= 0
     }
 
     fn end_holes(&mut self, cx: &mut Context) {
@@ -686,11 +685,7 @@ impl Direction {
     /// Declares the end lost as far as the sender has also named it; a single number is a FIN, or a byte.
     fn finish_beyond(&mut self, cx: &mut Context) {
         let missing = ahead(self.acked, self.top).max(0) as u32;
-        let named = if self.has(NAMED) && self.is_end_named() {
-            ahead(self.named, self.top).max(0) as u32
-        } else {
-            0
-        };
+        let named = if self.has(NAMED) { ahead(self.named, self.top).max(0) as u32 } else { 0 };
         let proven = missing.min(named);
         match proven {
             0 => {}

@@ -274,7 +274,7 @@ impl LossMeter {
     }
 
     /// Processes a SYN, or the segment after one that may have begun another connection. Returns false for a SYN that
-    /// changes nothing before the handshake goes on.
+    /// changes nothing before the handshake continues.
     #[cold]
     fn take_handshake(&mut self, place: u32, sender: usize, segment: &Segment) -> bool {
         let from = if sender == 0 { Sender::A } else { Sender::B };

@@ -1,4 +1,4 @@
-//! Captures of others and made ones, read as they are and with stray packets inserted: no complete capture is accused, a
+//! Captures of others and made ones, as they are and with stray packets inserted: no complete capture is accused, a
 //! loss is still found, and each byte of TCP has a fate with a name.
 
 use crate::observed::{ACK, RST, SYN};

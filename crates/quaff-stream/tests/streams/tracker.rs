@@ -24,7 +24,7 @@ pub(crate) struct Seen {
     /// The bytes of A and of B; a lost byte is `?`.
     pub(crate) text: [String; 2],
     pub(crate) causes: Vec<GapCause>,
-    /// How A and B ended.
+    /// The ends of A and of B.
     pub(crate) ends: [Option<EndReason>; 2],
 }
 

@@ -90,9 +90,9 @@ pub struct Bytes {
     pub before_start: u64,
     pub beyond_cutoff: u64,
     pub out_of_window: u64,
-    /// Those of them that were the only byte of their segment: keep-alives with other numbers.
-    pub probes: u64,
     pub after_end: u64,
+    /// Single bytes among those out of the window or after the end: keep-alives with other numbers.
+    pub probes: u64,
     pub capped: u64,
 }
 
@@ -131,7 +131,7 @@ pub struct Datagrams {
 }
 
 impl StreamsReport {
-    /// Returns whether bytes are missing in what was delivered, or were captured and reached nobody.
+    /// Returns whether bytes are missing in what was delivered, or were captured and not delivered.
     pub(crate) fn lacks_bytes(&self) -> bool {
         self.gaps.total().bytes
             + self.bytes.capped
@@ -182,9 +182,9 @@ impl Gaps {
 }
 
 impl Bytes {
-    /// Bytes that were captured and reached nobody. A keep-alive with other numbers has none of a stream.
+    /// Bytes that were captured and not delivered. A keep-alive with other numbers has none of a stream.
     pub(super) fn unplaced(&self) -> u64 {
-        self.before_start + self.after_end + self.out_of_window.saturating_sub(self.probes)
+        (self.before_start + self.after_end + self.out_of_window).saturating_sub(self.probes)
     }
 
     pub(super) fn new(tally: &StreamTally) -> Self {
