@@ -3,7 +3,7 @@
 
 use crate::show;
 use anyhow::{Context as _, ensure};
-use quaff_os::{Signal, Wakeup, enter_raw_mode, leave_raw_mode, process};
+use quaff_os::{Signal, Wakeup, enter_raw_mode, leave_raw_mode, process, spawn};
 use ratatui::backend::CrosstermBackend;
 use ratatui::{Frame, Terminal};
 use std::fs::File;
@@ -99,15 +99,12 @@ impl Screen {
         let (sender, keys) = channel();
         // From here on an error drops it, which restores the terminal.
         let screen = Self { terminal, keys };
-        std::thread::Builder::new()
-            .name("quaff-keys".to_owned())
-            .spawn(move || {
-                keyboard.read(&sender, &wakeup);
-                // The receiver hears of the end.
-                drop(sender);
-                wakeup.signal();
-            })
-            .context("start a thread for the keyboard")?;
+        spawn("quaff-keys", move || {
+            keyboard.read(&sender, &wakeup);
+            // The receiver hears of the end.
+            drop(sender);
+            wakeup.signal();
+        })?;
         Ok(screen)
     }
 

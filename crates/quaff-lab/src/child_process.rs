@@ -70,8 +70,13 @@ impl ChildProcess {
         command.reset_signals().signal_on_parent_death(Signal::SIGKILL);
         command.stdin(stdin).stdout(stdout.unwrap_or_else(Stdio::piped)).stderr(Stdio::piped());
         let mut child = command.spawn().trying(|| tried.as_str())?;
-        let stdout = collect(child.stdout.take(), KEPT_STDOUT_BYTES);
-        let stderr = collect(child.stderr.take(), KEPT_BYTES);
+        let collected = collect(child.stdout.take(), KEPT_STDOUT_BYTES)
+            .and_then(|stdout| Ok((stdout, collect(child.stderr.take(), KEPT_BYTES)?)));
+        let (stdout, stderr) = collected.inspect_err(|_| {
+            // Both fail only if the process has already ended.
+            let _ = child.kill();
+            let _ = child.wait();
+        })?;
         Ok(Self { tried, child, stdout, stderr, heard: String::new(), ended: None })
     }
 
@@ -179,14 +184,14 @@ impl Collected {
 }
 
 /// Reads a pipe on a separate thread, so that the command never blocks on a full pipe.
-fn collect(pipe: Option<impl Read + Send + 'static>, kept_bytes: usize) -> Arc<Collected> {
+fn collect(pipe: Option<impl Read + Send + 'static>, kept_bytes: usize) -> quaff_os::Result<Arc<Collected>> {
     let output = Arc::new(Collected::default());
     let Some(mut pipe) = pipe else {
         output.end();
-        return output;
+        return Ok(output);
     };
     let shared = output.clone();
-    std::thread::spawn(move || {
+    quaff_os::spawn("quaff-collect", move || {
         let mut piece = vec![0; PIECE_BYTES];
         loop {
             match pipe.read(&mut piece) {
@@ -196,8 +201,8 @@ fn collect(pipe: Option<impl Read + Send + 'static>, kept_bytes: usize) -> Arc<C
                 Ok(0) | Err(_) => break shared.end(),
             }
         }
-    });
-    output
+    })?;
+    Ok(output)
 }
 
 impl Drop for ChildProcess {

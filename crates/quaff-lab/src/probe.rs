@@ -199,8 +199,8 @@ fn memlock() -> Trial {
 
 /// Runs on a separate thread, so that the caller keeps its priority.
 fn real_time() -> Trial {
-    let trial = std::thread::spawn(|| cpu::real_time(1)).join();
-    match trial {
+    let trial = quaff_os::spawn("quaff-probe", || cpu::real_time(1)).map_err(|error| error.to_string())?;
+    match trial.join() {
         Ok(Ok(())) => Ok("a thread ran with SCHED_FIFO".into()),
         Ok(Err(error)) => Err(error.to_string()),
         Err(_) => Err("the thread that tried it died".into()),

@@ -33,6 +33,7 @@ mod stop;
 mod terminal;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod thread;
 mod wakeup;
 pub mod xdp;
 
@@ -47,4 +48,5 @@ pub use pipe::queued_bytes;
 pub use signal::{Signal, SignalInfo, Signals, is_ignored};
 pub use stop::{Reason, Stop};
 pub use terminal::{enter_raw_mode, leave_raw_mode, stderr_columns, terminal_columns, was_stdout_closed};
+pub use thread::{spawn, spawn_in};
 pub use wakeup::Wakeup;

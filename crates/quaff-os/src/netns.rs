@@ -6,7 +6,7 @@
 //! packet socket stays in the namespace in which it was opened. `/proc/sys/net` shows the namespace of the
 //! reading thread.
 
-use crate::{Error, Result, Try};
+use crate::{Error, Result, Try, spawn_in};
 use nix::fcntl::{Flock, FlockArg};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, setns, unshare};
@@ -54,16 +54,17 @@ impl Netns {
             .trying(tried)
             .map_err(|error| advise_create(error, name))?;
         let made = std::thread::scope(|scope| {
-            let thread = scope.spawn(|| {
+            let thread = spawn_in(scope, "netns", || {
                 unshare(CloneFlags::CLONE_NEWNET)?;
                 mount(Some(MINE), &path, None::<&str>, MsFlags::MS_BIND, None::<&str>)
-            });
-            thread.join().unwrap_or(Err(nix::Error::UnknownErrno))
+            })?;
+            let made = thread.join().unwrap_or(Err(nix::Error::UnknownErrno));
+            made.trying(tried).map_err(|error| advise_create(error, name))
         });
-        if let Err(errno) = made {
+        if let Err(error) = made {
             // This call created the file: remove it again.
             let _ = fs::remove_file(&path);
-            return Err(errno).trying(tried).map_err(|error| advise_create(error, name));
+            return Err(error);
         }
         Self::open(name)
     }
@@ -95,8 +96,10 @@ impl Netns {
     ///
     /// A panic in `work` is resumed in the caller.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
-        let done = std::thread::scope(|scope| scope.spawn(|| self.enter().map(|()| work())).join());
-        done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        std::thread::scope(|scope| {
+            let thread = spawn_in(scope, "netns", || self.enter().map(|()| work()))?;
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
     }
 
     /// A command that runs in this namespace as `ip netns exec` does: in the network namespace, and in a new

@@ -58,15 +58,15 @@ pub(crate) struct ReadAhead<F> {
 
 impl<F: Feed + 'static> ReadAhead<F> {
     /// Starts a thread that fills `arenas` from `feed`; the sender recycles them.
-    pub(crate) fn start(feed: F, arenas: Vec<Arena>) -> Self {
+    pub(crate) fn start(feed: F, arenas: Vec<Arena>) -> quaff_os::Result<Self> {
         let (empty, to_fill) = sync_channel(arenas.len());
         let (filled, full) = sync_channel(arenas.len());
         for arena in arenas {
             // The channel has a place for each.
             empty.try_send(arena).ok();
         }
-        let thread = std::thread::spawn(move || run(feed, &to_fill, &filled));
-        Self { full, empty, thread, waits: 0 }
+        let thread = quaff_os::spawn("quaff-feed", move || run(feed, &to_fill, &filled))?;
+        Ok(Self { full, empty, thread, waits: 0 })
     }
 
     /// Waits for the next arena, which may be empty; `None` at the end.
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn read_ahead_keeps_the_order() {
-        let mut ahead = ReadAhead::start(numbers(1000), (0..3).map(|_| Arena::new(64, 9)).collect());
+        let mut ahead = ReadAhead::start(numbers(1000), (0..3).map(|_| Arena::new(64, 9)).collect()).unwrap();
         let mut expected = 0u32;
         while let Some(arena) = ahead.next() {
             let arena = arena.unwrap();
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn read_ahead_ends_when_it_is_finished_early() {
-        let mut ahead = ReadAhead::start(numbers(1000), vec![Arena::new(64, 9)]);
+        let mut ahead = ReadAhead::start(numbers(1000), vec![Arena::new(64, 9)]).unwrap();
         assert_eq!(ahead.next().unwrap().unwrap().len(), 9);
         let mut next = Arena::new(64, 9);
         ahead.finish().fill(&mut next).unwrap();

@@ -251,9 +251,8 @@ impl Clock {
 /// Opens a file in a separate thread, because opening a pipe blocks.
 fn open(path: PathBuf, options: Options) -> Result<Receiver<quaff_os::Result<CaptureFile>>, SendError> {
     let (sender, opened) = channel();
-    let tried = format!("start a thread that opens {}", path.display());
     let run = move || drop(sender.send(CaptureFile::open_with(&path, options)));
-    std::thread::Builder::new().name("open".into()).spawn(run).trying(|| tried)?;
+    quaff_os::spawn("quaff-open", run)?;
     Ok(opened)
 }
 

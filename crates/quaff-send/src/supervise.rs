@@ -4,7 +4,7 @@ use crate::confirm::Confirm;
 use crate::error::SendError;
 use crate::state::{Snapshot, State, word};
 use quaff_os::clock::steady_ns;
-use quaff_os::{Interrupt, process};
+use quaff_os::{Interrupt, spawn_in};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ pub(crate) fn supervise<T: Send>(
 ) -> Result<(T, bool), SendError> {
     let state = run.state;
     std::thread::scope(|scope| {
-        let sending = scope.spawn(send);
+        let sending = spawn_in(scope, "quaff-send", send)?;
         let (mut interrupted, mut watched) = (false, Ok(()));
         let mut confirm_at_ns = steady_ns() + CONFIRM_NS;
         while !sending.is_finished() {

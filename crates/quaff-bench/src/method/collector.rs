@@ -7,7 +7,7 @@ use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Receive buffer, bytes: a meter that stops exports its whole table at once.
@@ -60,7 +60,7 @@ impl Collector {
             let _ = cpu::pin(core);
             receive(&receiving, &stopped)
         };
-        let thread = Builder::new().name("collector".into()).spawn(work).trying(tried)?;
+        let thread = quaff_os::spawn("collector", work)?;
         Ok(Self { address, socket, stop, thread })
     }
 

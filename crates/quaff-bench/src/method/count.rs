@@ -144,7 +144,7 @@ fn add_files(dir: &Path, depth: usize, found: &mut Vec<PathBuf>) -> io::Result<(
 fn in_captures(files: &[PathBuf], is_stamped: bool, watch: Watch<'_>) -> Result<(u64, Option<bool>)> {
     let files = files.to_vec();
     // The reading thread cannot be stopped; after an interruption it ends by itself.
-    let reading = std::thread::spawn(move || verify::verify(&files, Options::default(), |_| {}));
+    let reading = quaff_os::spawn("quaff-count", move || verify::verify(&files, Options::default(), |_| {}))?;
     pause(watch, Stage::Counting)?;
     while !reading.is_finished() {
         pause(watch, Stage::Counting)?;

@@ -33,7 +33,7 @@ use board::{Begin, Board, Done, LaneBoard, START_NS};
 use ends::Ends;
 use meter::{Arrivals, Meter};
 use quaff_os::clock::{steady_ns, wall_ns};
-use quaff_os::cpu;
+use quaff_os::{cpu, spawn_in};
 use rx_stats::RxStats;
 use sender::{Sender, SentStream};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -110,11 +110,15 @@ pub(crate) fn run(
             let (tx, sender, meter) = lane.prepare(plan, ends, begin, &board);
             let (tx_core, rx_core) = (lane.plan.tx_core, lane.plan.rx_core);
             let board = &board;
-            let meter = scope.spawn(move || on(rx_core, || meter.run()).inspect_err(|_| board.fail()));
-            let sender = scope.spawn(move || {
+            let meter = spawn_in(scope, "quaff-meter", move || {
+                on(rx_core, || meter.run()).inspect_err(|_| board.fail())
+            })
+            .inspect_err(|_| board.fail())?;
+            let sender = spawn_in(scope, "quaff-sender", move || {
                 let _done = Done(&lane.board);
                 on(tx_core, || sender.run(tx)).inspect_err(|_| board.fail())
-            });
+            })
+            .inspect_err(|_| board.fail())?;
             threads.push(Threads { sender, meter });
         }
         let interrupted = supervise(&lanes, &threads, responders, (&board, begin), &mut watch);

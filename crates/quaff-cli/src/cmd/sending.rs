@@ -3,6 +3,7 @@
 use crate::shell::{Part, Product, Settings, Shell, WatchArgs};
 use crate::show;
 use quaff_send::{Control, Lateness, ReplayReport, SendDrops, Snapshot, Witness};
+use quaff_wire::printable::quote;
 use std::io::BufRead as _;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::{Duration, Instant};
@@ -33,9 +34,8 @@ impl Watch {
     /// The same with another meaning of SIGUSR1.
     pub(super) fn with(args: &WatchArgs, is_stepwise: bool, on_usr1: OnUsr1) -> anyhow::Result<Self> {
         let shell = Shell::new(Settings::new(args, None))?;
-        let sending =
-            Sending { now: Snapshot::default(), last: (Instant::now(), 0), on_usr1, is_suspending: false };
-        Ok(Self { shell, sending, lines: is_stepwise.then(stdin_lines) })
+        let sending = Sending { now: Snapshot::default(), last: (Instant::now(), 0) };
+        Ok(Self { shell, sending, lines: is_stepwise.then(stdin_lines).transpose()? })
     }
 
     pub(super) fn look(&mut self, snapshot: &Snapshot, wait: Duration) -> Control {
@@ -98,17 +98,17 @@ impl Product for Sending {
 }
 
 /// A message for each line of stdin; disconnected at its end.
-fn stdin_lines() -> Receiver<()> {
+fn stdin_lines() -> quaff_os::Result<Receiver<()>> {
     let (sender, lines) = channel();
     // The thread ends with the input or with the process.
-    std::thread::spawn(move || {
+    quaff_os::spawn("quaff-steps", move || {
         for line in std::io::stdin().lock().lines() {
             if line.is_err() || sender.send(()).is_err() {
                 return;
             }
         }
-    });
-    lines
+    })?;
+    Ok(lines)
 }
 
 /// The transmit path and the interface: of `paths` the first for --inject, the second for --out. Clap requires one of
@@ -169,7 +169,7 @@ pub(super) fn dropped<'a>(
         let places = [
             (
                 drops.qdisc_dropped,
-                format!("the queueing discipline of {name} ('tc -s qdisc show dev {name}')"),
+                format!("the queueing discipline of {name} ('tc -s qdisc show dev {}')", quote(name)),
             ),
             (drops.tx_dropped, format!("the driver of {name} (tx_dropped)")),
             (drops.backlog_dropped, format!("a backlog of {name} (net.core.netdev_max_backlog)")),

@@ -154,7 +154,7 @@ impl Shell {
         start: impl FnOnce(Stop) -> Result<T, E> + Send + 'static,
     ) -> anyhow::Result<T> {
         let stop = self.stop.clone();
-        let starting = std::thread::spawn(move || start(stop));
+        let starting = quaff_os::spawn("quaff-start", move || start(stop))?;
         while !starting.is_finished() {
             match self.signals.next(Duration::from_millis(5))?.map(|heard| heard.signal) {
                 // A terminal that is resized, or a process that continues, does not end.

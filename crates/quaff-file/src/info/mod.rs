@@ -18,6 +18,7 @@ pub use report::{Break, Drops, FileInfo, InterfaceInfo, Origin, Total};
 pub use tally::{DropPlace, DropPlaces};
 
 use crate::read::{self, CaptureFile, Compression, Error};
+use quaff_os::spawn_in;
 use quaff_wire::decode::{Decoder, Format};
 use quaff_wire::pcap::RecordLayout;
 use std::path::{Path, PathBuf};
@@ -80,7 +81,10 @@ pub fn survey(files: &[PathBuf], salvage: bool) -> Vec<FileInfo> {
     };
     std::thread::scope(|scope| {
         for _ in 1..layout.threads.min(small.len()) {
-            scope.spawn(several);
+            // Fewer threads take longer.
+            if spawn_in(scope, "quaff-info", several).is_err() {
+                break;
+            }
         }
         several();
     });

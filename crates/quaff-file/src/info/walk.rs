@@ -7,6 +7,7 @@
 use super::survey::Survey;
 use super::tally::Tally;
 use super::window::Window;
+use quaff_os::spawn_in;
 use quaff_wire::decode::{Corrections, Damage, Decoder, Format, Item, Step};
 use std::collections::BTreeMap;
 use std::io;
@@ -117,7 +118,11 @@ impl<'a> Walk<'a> {
             let (done, finished) = channel();
             for mut window in windows {
                 let (parts, done) = (&parts, done.clone());
-                scope.spawn(move || count_parts(parts, &mut window, &done));
+                let body = move || count_parts(parts, &mut window, &done);
+                // What no thread has counted is walked over here.
+                if spawn_in(scope, "quaff-info", body).is_err() {
+                    break;
+                }
             }
             drop(done);
             let joined = self.join(&parts, &finished);

@@ -7,7 +7,7 @@
 use super::Options;
 use super::decompress::{Compression, Decompressor, Failure, MAGIC_BYTES};
 use super::input::Input;
-use quaff_os::{Buffer, Result, Try};
+use quaff_os::{Buffer, Result};
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
@@ -180,10 +180,7 @@ impl Ahead {
             empty.try_send(Buffer::new(bytes)?).ok();
         }
         let state = state.clone();
-        std::thread::Builder::new()
-            .name("read ahead".into())
-            .spawn(move || run(feed, &to_fill, &filled, &state))
-            .trying(|| "start a thread that reads a file")?;
+        quaff_os::spawn("read ahead", move || run(feed, &to_fill, &filled, &state))?;
         Ok(Self { full, empty })
     }
 

@@ -7,8 +7,8 @@
 use super::finisher::{FinishJob, Finisher, FinisherDone, SyncFile, SyncJob, part_of};
 use super::set_aside::SetAside;
 use super::suffix::relatives;
+use crate::Result;
 use crate::error::is_full;
-use crate::{Error, Result};
 use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::unistd::linkat;
 use quaff_os::disk::{FileAccess, direct_align, open_unnamed, rename_new, sync_all};
@@ -198,8 +198,7 @@ impl FileOpener {
         let (outbox, done) = channel();
         let finisher = Finisher::start(outbox.clone(), wakeup.clone(), plan.sync)?;
         let body = move || open_all(&plan, &to_open, &outbox, &wakeup);
-        let opening = std::thread::Builder::new().name("quaff-opener".into()).spawn(body);
-        let opening = opening.map_err(|errno| Error::Os(quaff_os::Error::new("start a thread", errno)))?;
+        let opening = quaff_os::spawn("quaff-opener", body)?;
         Ok(Self { opens: Some(opens), opening: Some(opening), finisher, done })
     }
 

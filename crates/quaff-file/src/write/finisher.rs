@@ -5,8 +5,8 @@
 //! one thread does all syncs in order, and a file with a failed sync keeps its `.part`.
 
 use super::name_template::PART;
+use crate::Result;
 use crate::error::is_full;
-use crate::{Error, Result};
 use quaff_os::Wakeup;
 use quaff_os::clock::steady_ns;
 use quaff_os::disk::{rename_new, sync_all, sync_folder};
@@ -113,8 +113,7 @@ impl Finisher {
                 wakeup.signal();
             }
         };
-        let thread = std::thread::Builder::new().name("quaff-finisher".into()).spawn(body);
-        let thread = thread.map_err(|errno| Error::Os(quaff_os::Error::new("start a thread", errno)))?;
+        let thread = quaff_os::spawn("quaff-finisher", body)?;
         Ok(Self { jobs: Some(jobs), thread: Some(thread) })
     }
 

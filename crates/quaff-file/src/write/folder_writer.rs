@@ -97,8 +97,7 @@ impl FolderWriter {
             let orders = from_orders;
             Thread { files, orders, returns: to_returns, wakeup, waken, stop: of_thread }.run()
         };
-        let thread = std::thread::Builder::new().name(format!("quaff-writer-{number}")).spawn(body);
-        let thread = thread.map_err(|errno| Error::Os(quaff_os::Error::new("start a thread", errno)))?;
+        let thread = quaff_os::spawn(&format!("quaff-writer-{number}"), body)?;
         is_ready.recv().map_err(|_| Error::Defect("a folder's writer ended at its start".into()))??;
         let thread = Some(thread);
         Ok(Self { dir, gauges, pending: 0, failure: None, orders, returns, wakeup, stop, thread })

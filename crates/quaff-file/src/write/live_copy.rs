@@ -71,7 +71,7 @@ impl LiveCopy {
         let shared = Arc::<Shared>::default();
         let (sender, receiver) = channel();
         let (thread_wakeup, thread_shared) = (wakeup.clone(), shared.clone());
-        let started = std::thread::Builder::new().name("quaff-live-copy".into()).spawn(move || {
+        let thread = quaff_os::spawn("quaff-live-copy", move || {
             // Sending fails only if the receiver has ended.
             let _ = sender.send(Interrupt::here());
             let copier = Copier {
@@ -84,8 +84,7 @@ impl LiveCopy {
                 tally: CopyTally::default(),
             };
             copier.run(&thread_wakeup)
-        });
-        let thread = started.map_err(|errno| Error::Os(quaff_os::Error::new("start a thread", errno)))?;
+        })?;
         let interrupt = receiver
             .recv()
             .map_err(|_| Error::Defect("the live copy thread ended at its start".into()))??;

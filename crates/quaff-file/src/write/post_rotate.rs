@@ -56,7 +56,7 @@ impl PostRotate {
             .map_err(|errno| Error::Os(quaff_os::Error::new("start /bin/sh for finished files", errno)))?;
         let waiting = Arc::new(AtomicU64::new(0));
         let left = waiting.clone();
-        let thread = std::thread::Builder::new().name("quaff-post-rot".into()).spawn(move || {
+        let thread = quaff_os::spawn("quaff-post-rot", move || {
             let mut runs = CommandRuns::default();
             while let Ok(path) = finished.recv() {
                 runs.count += 1;
@@ -66,8 +66,7 @@ impl PostRotate {
             }
             shell.finish();
             runs
-        });
-        let thread = thread.map_err(|errno| Error::Os(quaff_os::Error::new("start a thread", errno)))?;
+        })?;
         Ok(Self { files: Some(files), waiting, thread: Some(thread) })
     }
 

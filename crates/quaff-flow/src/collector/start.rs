@@ -95,11 +95,10 @@ fn spawn(
     run: impl FnOnce() + Send + 'static,
 ) -> Result<std::thread::JoinHandle<()>> {
     let closes = CloseAtEnd(shared.queue.clone());
-    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+    quaff_os::spawn(name, move || {
         let _closes = closes;
         run();
-    });
-    thread.trying(|| "start a thread for an export".to_owned())
+    })
 }
 
 /// Resolves the addresses of a collector.

@@ -17,10 +17,10 @@ use crate::feed::Feed;
 use crate::pacer;
 use crate::schedule::{LATE_NS, Schedule};
 use crate::state::{State, word};
-use quaff_os::Interrupt;
 use quaff_os::bpf::{LiveRun, Program};
 use quaff_os::clock::steady_ns;
 use quaff_os::packet::{PacketSocket, packet_sockets};
+use quaff_os::{Interrupt, spawn_in};
 use std::path::Path;
 use std::time::Duration;
 
@@ -127,10 +127,10 @@ impl Filler {
         shared.state.store(word::READY, ring.pushed);
         shared.set_total(u64::MAX);
         std::thread::scope(|scope| {
-            let filling = scope.spawn(|| {
+            let filling = spawn_in(scope, "quaff-fill", || {
                 let _alarm = Alarm(shared);
                 self.stream(ring, shared)
-            });
+            })?;
             shared.interrupt.get_or_init(|| here);
             let ran = run_program(shared, &program, &run);
             shared.end();

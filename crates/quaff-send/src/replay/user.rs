@@ -47,7 +47,7 @@ pub(super) fn play(
     let source = match is_all {
         true => Source::Kept(kept, passes),
         // The reader starts before this thread is pinned; otherwise it would inherit the pinning.
-        false => Source::Read(kept, ReadAhead::start(passes, arenas())),
+        false => Source::Read(kept, ReadAhead::start(passes, arenas())?),
     };
     plan.core.map_or(Ok(()), quaff_os::cpu::pin)?;
     shared.interrupt.get_or_init(|| here);

@@ -130,9 +130,7 @@ impl Filler {
         ];
         let start = |(name, turn): (&str, Turn)| {
             let (wakeup, stop) = (wakeup.clone(), stop.clone());
-            let thread = std::thread::Builder::new().name(name.into());
-            let thread = thread.spawn(move || turn.run(&wakeup, &stop));
-            Ok(thread.map_err(|errno| quaff_os::Error::new("start a thread", errno))?)
+            Ok(quaff_os::spawn(name, move || turn.run(&wakeup, &stop))?)
         };
         turns.into_iter().map(start).collect()
     }

@@ -5,7 +5,7 @@
 //! load can only make them worse.
 
 use crate::{Error, Result};
-use quaff_os::{Buffer, cpu};
+use quaff_os::{Buffer, cpu, spawn_in};
 use rtrb::{Consumer, Producer, RingBuffer};
 use serde::Serialize;
 use std::hint::spin_loop;
@@ -71,8 +71,11 @@ fn on_both<T: Send>(
     // data.
     let pinned = |core| cpu::pin(core).inspect_err(|_| over.store(true, Ordering::Relaxed));
     std::thread::scope(|scope| {
-        let one = scope.spawn(move || pinned(from).map(|()| first()));
-        let other = scope.spawn(move || pinned(to).map(|()| second()));
+        // The scope waits for the first thread, which ends when the other one could not be started.
+        let refused = |_: &quaff_os::Error| over.store(true, Ordering::Relaxed);
+        let one = spawn_in(scope, "quaff-core", move || pinned(from).map(|()| first()))?;
+        let other =
+            spawn_in(scope, "quaff-core", move || pinned(to).map(|()| second())).inspect_err(refused)?;
         let panicked = |_| Error::Defect("a measuring thread panicked".into());
         one.join().map_err(panicked)??;
         Ok(other.join().map_err(panicked)??)

@@ -39,9 +39,7 @@ pub(crate) fn start_thread<T, R: Default + Send + 'static>(
         let _ = ready.send(Ok(()));
         work(opened).inspect_err(|error| on_failure.raise(Reason::Failed(error.to_string())))
     };
-    let thread = std::thread::Builder::new().name(name.chars().take(15).collect());
-    let thread = thread.spawn(body);
-    let thread = thread.map_err(|errno| Error::Os(quaff_os::Error::new("start a thread", errno)))?;
+    let thread = quaff_os::spawn(name, body)?;
     is_ready.recv().map_err(|_| Error::Defect("a thread ended at its start".into()))??;
     Ok(thread)
 }

@@ -3,8 +3,8 @@
 
 use super::names::stand_for;
 use super::spare::{Failure, Mailbox};
+use crate::Result;
 use crate::plan::HotplugPlan;
-use crate::{Error, Result};
 use quaff_os::rtnl::{Link, LinkMonitor, Rtnl};
 use quaff_os::{Stop, Wakeup};
 use std::collections::BTreeSet;
@@ -64,9 +64,7 @@ impl Watch {
         let (monitor, rtnl, wakeup) = (LinkMonitor::open()?, Rtnl::open()?, Wakeup::new()?);
         stop.wake(wakeup.clone());
         let stop = stop.clone();
-        let thread = std::thread::Builder::new().name("quaff-hotplug".into());
-        let thread = thread.spawn(move || self.run(&monitor, rtnl, &wakeup, &stop));
-        thread.map_err(|errno| Error::Os(quaff_os::Error::new("start a thread", errno)))
+        Ok(quaff_os::spawn("quaff-hotplug", move || self.run(&monitor, rtnl, &wakeup, &stop))?)
     }
 
     fn run(mut self, monitor: &LinkMonitor, mut rtnl: Rtnl, wakeup: &Wakeup, stop: &Stop) {

@@ -230,11 +230,9 @@ pub(super) struct QueuedRecords {
 impl RecordsThread {
     pub(super) fn start(records: Records) -> Result<Self> {
         let (to, from) = sync_channel(QUEUE_PIECES);
-        let thread = std::thread::Builder::new().name("quaff-rows".into());
         let queued_bytes = Arc::<AtomicU64>::default();
         let queued = queued_bytes.clone();
-        let thread = thread.spawn(move || write_all(records, &from, &queued));
-        let thread = thread.map_err(|errno| Error::Os(quaff_os::Error::new("start a thread", errno)))?;
+        let thread = quaff_os::spawn("quaff-rows", move || write_all(records, &from, &queued))?;
         Ok(Self { to, thread, queued_bytes })
     }
 

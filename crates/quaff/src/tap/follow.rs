@@ -3,10 +3,10 @@
 //! A port that has lost its carrier has the other one set down, until the carrier is back. Then the other port gets
 //! some time to find a carrier of its own before its lack of one counts. It never touches a frame.
 
-use crate::{Error, Result};
+use crate::Result;
+use quaff_os::Wakeup;
 use quaff_os::ethtool::has_carrier;
 use quaff_os::rtnl::{Link, LinkChange, LinkMonitor, Rtnl};
-use quaff_os::{Try, Wakeup};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -75,8 +75,7 @@ impl Follower {
         let (monitor, rtnl) = (LinkMonitor::open()?, Rtnl::open()?);
         let (woken, over) = (wakeup.clone(), is_over.clone());
         let follow = move || follow((&ports, state), (&monitor, rtnl), &woken, &over, &sender);
-        let thread = std::thread::Builder::new().name("quaff-links".into());
-        let thread = thread.spawn(follow).trying(|| "start a thread").map_err(Error::from)?;
+        let thread = quaff_os::spawn("quaff-links", follow)?;
         Ok(Self { thread, wakeup, is_over, news })
     }
 

@@ -96,8 +96,7 @@ impl Printer {
             };
             Work { child, relay, shared: of_thread, stop }.run(out, errors);
         };
-        let thread = std::thread::Builder::new().name("quaff-print".into()).spawn(body);
-        let thread = thread.context("cannot start a thread")?;
+        let thread = quaff_os::spawn("quaff-print", body)?;
         let (end, interrupt) = is_ready.recv().context("a defect of quaff: the printing thread ended")??;
         pipe.set(end);
         Ok(Self { thread, interrupt: interrupt?, shared, is_reported: Cell::new(false) })
@@ -161,8 +160,7 @@ struct Work {
 
 impl Work {
     fn run(mut self, mut out: ChildStdout, errors: ChildStderr) {
-        let said =
-            std::thread::Builder::new().name("quaff-print-err".into()).spawn(move || errors_in(errors));
+        let said = quaff_os::spawn("quaff-print-err", move || errors_in(errors));
         let has_reader = self.relay_all(&mut out);
         // Its next line ends a tcpdump without a reader (SIGPIPE).
         drop(out);

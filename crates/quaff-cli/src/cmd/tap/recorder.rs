@@ -39,17 +39,20 @@ impl Recorder {
     pub(super) fn start(line: &[OsString]) -> anyhow::Result<Self> {
         let program = std::env::current_exe().context("find the program of quaff")?;
         let mut command = Command::new(program);
-        command.args(line).stdin(Stdio::null()).stdout(Stdio::piped());
+        command.args(line).stdin(Stdio::null());
         command.reset_signals().signal_on_parent_death(Signal::SIGINT);
-        let mut child = command.spawn().context("start the recorder")?;
-        let mut stdout = child.stdout.take().context("read the output of the recorder")?;
+        let (mut stdout, end) = std::io::pipe().context("open a pipe for the recorder")?;
+        command.stdout(end);
         let read = move || {
             let mut bytes = Vec::new();
             // What was read until an error is no whole ledger, which is reported.
             let _ = stdout.read_to_end(&mut bytes);
             bytes
         };
-        Ok(Self { child, ledger: Some(std::thread::spawn(read)) })
+        // Before the recorder: an error here ends no child.
+        let ledger = quaff_os::spawn("quaff-ledger", read)?;
+        let child = command.spawn().context("start the recorder")?;
+        Ok(Self { child, ledger: Some(ledger) })
     }
 
     /// Passes a signal on. One that it cannot get, because it has ended, is not needed.

@@ -58,7 +58,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         compare(&args.against, &args.files, options, args.report.json)
     };
     match shell {
-        Some(mut shell) => shell.run(Checking(std::thread::spawn(work)))?,
+        Some(mut shell) => shell.run(Checking(quaff_os::spawn("quaff-verify", work)?))?,
         None => work(),
     }
 }

@@ -76,8 +76,7 @@ impl Workers {
                 let _ = ready.send(Ok(()));
                 Worker { encoder, codec, align, jobs, done, is_late, wakeup }.run();
             };
-            let thread = std::thread::Builder::new().name("quaff-compress".into()).spawn(body);
-            threads.push(thread.map_err(|errno| quaff_os::Error::new("start a thread", errno))?);
+            threads.push(quaff_os::spawn("quaff-compress", body)?);
             is_ready.recv().map_err(|_| Error::Defect("a compressor ended at its start".into()))??;
         }
         Ok(Self { jobs: Some(jobs), done, threads, is_late })
