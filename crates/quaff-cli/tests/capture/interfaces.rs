@@ -1,6 +1,6 @@
 //! `quaff interfaces` in a network namespace: its links, their addresses, and a capture that runs there.
 
-use crate::support::{self, PATIENCE, QUAFF, finish, interrupt, lab_bench, run};
+use crate::support::{self, PATIENCE, QUAFF, fails, finish, interrupt, lab_bench, run};
 use quaff_lab::ChildProcess;
 use quaff_testkit as testing;
 use quaff_testkit::test_name;
@@ -85,4 +85,47 @@ fn any_and_patterns_capture_each_interface_by_itself() {
     }
     let refused = support::fails(&bench, &["capture", "-i", "wlan*", "-w", "/dev/null"]);
     assert!(refused.contains("wlan*") && refused.contains("rx0"), "{refused}");
+}
+
+/// Whoever may name an interface must not turn a capture of all into one of this interface.
+#[test]
+fn an_interface_that_is_named_as_a_pattern_hides_no_other() {
+    let bench = lab_bench!(1 << 27);
+    let ip = |args: &[&str]| run(bench.lab.rx.command("ip").expect("a command").args(args));
+    ip(&["link", "add", "name", "r*", "type", "veth", "peer", "name", "any"]);
+    for name in ["r*", "any", "lo"] {
+        ip(&["link", "set", "dev", name, "up"]);
+    }
+    let file = bench.path("x.pcapng");
+    for (command, pattern, alone) in [
+        ("capture", "r*", "'r[*]'"),
+        ("capture", "any", "'[a]ny'"),
+        ("capture --hotplug", "any", "'[a]ny'"),
+        ("split", "r*", "'r[*]'"),
+        ("flows", "any", "'[a]ny'"),
+    ] {
+        let mut args: Vec<_> = command.split(' ').collect();
+        args.extend(["-i", pattern, "-d", "200ms", if command == "flows" { "--csv" } else { "-w" }, &file]);
+        let said = fails(&bench, &args);
+        assert!(said.contains(&format!("an interface is named {pattern}")), "{args:?}: {said}");
+        assert!(said.contains(alone), "{args:?}: {said}");
+    }
+    for (pattern, expected) in [
+        ("r[*]", &["r*"][..]),
+        ("[a]ny", &["any"]),
+        ("[r]*", &["rx0", "r*"]),
+        ("*", &["lo", "any", "r*", "rx0"]),
+    ] {
+        let args = ["capture", "-i", pattern, "-d", "200ms", "--json", "-w", &file];
+        let done = bench.quaff(&args).output().expect("quaff runs");
+        let said = String::from_utf8_lossy(&done.stderr);
+        let ledger: Value =
+            serde_json::from_slice(&done.stdout).unwrap_or_else(|_| panic!("{pattern}: {said}"));
+        let lanes = ledger["interfaces"].as_array().expect("interfaces");
+        let mut found: Vec<_> = lanes.iter().filter_map(|lane| lane["interface"].as_str()).collect();
+        let mut expected = expected.to_vec();
+        found.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(found, expected, "{pattern}: {ledger}");
+    }
 }

@@ -20,7 +20,7 @@ pub use afpacket::{AfPacket, Opening};
 pub use group::Group;
 pub(crate) use link::os_name;
 pub use live_link::Links;
-pub use names::{interfaces_named, interfaces_now};
+pub use names::{interfaces_named, interfaces_now, literal};
 pub(crate) use open::{Declaration, LaneSource, Prepared, Sources};
 pub use watch::Missed;
 pub(crate) use watch::Watch;

@@ -1,13 +1,16 @@
 //! Names of interfaces as users write them: one name, a pattern such as `eth*`, or `any`.
 //!
-//! A name that an interface has is that interface, whatever characters it has. This module opens nothing.
+//! A pattern is a pattern, even where an interface has it as its name: otherwise whoever names an interface `any` or
+//! `eth*` would turn a capture of all into one of this interface. Where both readings differ, the name is refused; a
+//! bracket makes one character of it a literal: `[a]ny`, `eth[*]`. This module opens nothing.
 
 use crate::{Error, Result};
 use nix::libc;
 use quaff_os::rtnl::{Link, Rtnl};
 use quaff_wire::linktype;
+use quaff_wire::printable::quote;
 
-/// All interfaces that are up, unless one has this name.
+/// All interfaces that are up.
 const ANY: &str = "any";
 /// Interfaces that patterns may stand for: each has a ring and a thread.
 const INTERFACES_MAX: usize = 128;
@@ -24,7 +27,7 @@ pub fn interfaces_named(names: &[String]) -> Result<Vec<String>> {
 /// The same for a run that waits for interfaces: there may be none yet.
 pub fn interfaces_now(names: &[String]) -> Result<Vec<String>> {
     let links = Rtnl::open()?.links()?;
-    let is_there = |name: &&String| is_pattern(name) || links.iter().any(|link| link.name == **name);
+    let is_there = |name: &&String| is_pattern(name) || is_name_of(name, &links);
     expand(&names.iter().filter(is_there).cloned().collect::<Vec<_>>(), &links, true)
 }
 
@@ -32,20 +35,24 @@ pub fn interfaces_now(names: &[String]) -> Result<Vec<String>> {
 pub(super) fn stand_for(names: &[String], link: &Link) -> bool {
     // The loopback interface of a namespace is there from the start.
     let is_loopback = link.arphrd == libc::ARPHRD_LOOPBACK;
-    !is_loopback && names.iter().any(|name| link.name == *name || is_pattern(name) && stands_for(name, link))
+    let is_wanted =
+        |name: &String| if is_pattern(name) { stands_for(name, link) } else { link.name == *name };
+    !is_loopback && names.iter().any(is_wanted)
 }
 
 fn expand(names: &[String], links: &[Link], may_be_none: bool) -> Result<Vec<String>> {
     let mut found: Vec<String> = Vec::new();
     for name in names {
-        let is_name = !is_pattern(name) || links.iter().any(|link| link.name == *name);
-        let of_name: Vec<_> = match is_name {
-            true => vec![name.clone()],
-            false => {
+        let of_name: Vec<_> = match is_pattern(name) {
+            false => vec![name.clone()],
+            true => {
                 let named = links.iter().filter(|link| stands_for(name, link));
                 named.map(|link| link.name.clone()).collect()
             }
         };
+        if is_pattern(name) && is_name_of(name, links) && of_name != [name.as_str()] {
+            return Err(ambiguous(name));
+        }
         if of_name.is_empty() && !may_be_none {
             let known: Vec<_> = links.iter().map(|link| link.name.as_str()).collect();
             let known = known.join(", ");
@@ -62,6 +69,41 @@ fn expand(names: &[String], links: &[Link], may_be_none: bool) -> Result<Vec<Str
             names.join(" ")
         ))),
     }
+}
+
+fn is_name_of(name: &str, links: &[Link]) -> bool {
+    links.iter().any(|link| link.name == name)
+}
+
+/// The error for a pattern that is the name of an interface too, and stands for others.
+fn ambiguous(name: &str) -> Error {
+    let all = if name == ANY { Some("*".to_owned()) } else { as_pattern(name) };
+    let what = if name == ANY { "all, up or not" } else { "all that match" };
+    let all = all.map_or_else(String::new, |all| format!(", or {} for {what}", quote(&all)));
+    Error::Plan(format!(
+        "an interface is named {name}, which is also a pattern for others: write {} for this one alone{all}",
+        quote(&literal(name)),
+    ))
+}
+
+/// A pattern for the interface with this name alone: each character that has a meaning is in brackets.
+pub fn literal(name: &str) -> String {
+    if name == ANY {
+        return "[a]ny".to_owned();
+    }
+    let one = |char| if "*?[".contains(char) { format!("[{char}]") } else { String::from(char) };
+    name.chars().map(one).collect()
+}
+
+/// The same pattern, written in another way: a plain character is in brackets, or a `*` is doubled. `None` for a
+/// pattern that begins with a set.
+fn as_pattern(name: &str) -> Option<String> {
+    let before_set = name.split('[').next().unwrap_or_default();
+    let plain = before_set.char_indices().find(|(_, char)| char.is_ascii_alphanumeric());
+    if let Some((at, char)) = plain {
+        return Some(format!("{}[{char}]{}", &name[..at], &name[at + 1..]));
+    }
+    before_set.contains('*').then(|| name.replacen('*', "**", 1))
 }
 
 fn is_pattern(name: &str) -> bool {
@@ -170,10 +212,43 @@ mod tests {
         assert_eq!(expanded(&["eth1", "eth*", "lo"]).expect("each once"), ["eth1", "eth0", "lo"]);
         // What is down, or of a kind that quaff cannot describe, is not in `any`.
         assert_eq!(expanded(&["any"]).expect("three"), ["lo", "eth0", "odd*"]);
-        assert_eq!(expanded(&["odd*"]).expect("the one with this name"), ["odd*"]);
+        assert_eq!(expanded(&["odd*"]).expect("no other one matches"), ["odd*"]);
         assert_eq!(expanded(&["missing", "lo"]).expect("looked up later"), ["missing", "lo"]);
         let error = expanded(&["wlan*"]).expect_err("none").to_string();
         assert!(error.contains("wlan*") && error.contains("eth1"), "{error}");
+    }
+
+    /// Whoever may name an interface must not hide the others.
+    #[test]
+    fn an_interface_that_is_named_as_a_pattern_hides_no_other() {
+        let of = |names: &[&str], wanted: &str| {
+            let link = |(at, name): (usize, &&str)| link(at as u32 + 1, name, true, 1);
+            let links: Vec<_> = names.iter().enumerate().map(link).collect();
+            expand(&[wanted.to_owned()], &links, false).map_err(|error| error.to_string())
+        };
+        let all = ["r0", "r1", "r*", "any", "r[01]", "r?"];
+        for (wanted, alone, every) in [
+            ("r*", "r[*]", "'[r]*'"),
+            ("any", "[a]ny", "'*'"),
+            ("r?", "r[?]", "'[r]?'"),
+            ("r[01]", "r[[]01]", "'[r][01]'"),
+        ] {
+            let refused = of(&all, wanted).expect_err("both readings differ");
+            assert!(refused.contains(&format!("an interface is named {wanted}")), "{refused}");
+            assert!(refused.contains(&quote(alone)) && refused.contains(every), "{refused}");
+            assert_eq!(literal(wanted), alone);
+            assert_eq!(of(&all, alone).as_deref(), Ok(&[wanted.to_owned()][..]));
+        }
+        assert_eq!(of(&all, "[r]*").unwrap(), ["r0", "r1", "r*", "r[01]", "r?"]);
+        assert_eq!(of(&all, "[r][01]").unwrap(), ["r0", "r1"]);
+        assert_eq!(of(&all, "*").unwrap(), all);
+        // Without the other reading there is nothing to refuse.
+        assert_eq!(of(&["r*"], "r*").unwrap(), ["r*"]);
+        assert_eq!(of(&["any"], "any").unwrap(), ["any"]);
+        // A bracket without its end is a character.
+        assert_eq!(of(&["a[b", "ab"], "a[b").unwrap(), ["a[b"]);
+        let comes = |name: &str| stand_for(&["any".to_owned(), "r*".to_owned()], &link(9, name, true, 1));
+        assert!(comes("r*") && comes("any") && comes("x"));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::shell::EndedEarly;
 use crate::show::{count, message, name, print};
 use anyhow::{Context, bail};
 use clap::{Arg, ArgAction, ArgMatches, FromArgMatches};
+use quaff::source::literal;
 use quaff_os::filter;
 use quaff_os::rtnl::{self, Link, Rtnl};
 use quaff_wire::linktype;
@@ -211,7 +212,8 @@ fn release(fifo: &Path) {
 }
 
 fn capture_into(fifo: &Path, args: &Args, link: &Link) -> anyhow::Result<Exit> {
-    let mut line: Vec<OsString> = ["capture", "-qq", "-i", &link.name].map(OsString::from).into();
+    let interface = format!("--interface={}", literal(&link.name));
+    let mut line: Vec<OsString> = ["capture", "-qq", &interface].map(OsString::from).into();
     line.extend(["-w".into(), fifo.into()]);
     line.extend(args.options.native(args.extcap_capture_filter.as_deref()));
     let native: capture::Args = line::parse(&line)?;

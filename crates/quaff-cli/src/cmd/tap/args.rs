@@ -7,6 +7,7 @@ use crate::flags::{
 use crate::shell::{DurationArgs, ReportArgs, WatchArgs};
 use crate::units::{Choice, choice};
 use anyhow::ensure;
+use quaff::source::literal;
 use quaff_file::write::Codec;
 use std::ffi::OsString;
 
@@ -145,7 +146,7 @@ impl Args {
         let is_stdout = self.recorder.write.first().is_some_and(|file| file.as_os_str() == "-");
         ensure!(!is_stdout, "a tap writes to files: -w - is for 'quaff capture'");
         let mut line: Vec<OsString> = ["capture", "--json", "--incoming"].map(OsString::from).into();
-        line.extend(ports.iter().map(|port| format!("--interface={port}").into()));
+        line.extend(ports.iter().map(|port| format!("--interface={}", literal(port)).into()));
         line.extend((self.forward == Forward::Xdp).then(|| "--via=tap".into()));
         line.extend_from_slice(&self.recorder.words);
         Ok(line)
