@@ -48,6 +48,24 @@ pub fn quote(word: &str) -> String {
     }
 }
 
+/// Words that end a command line, quoted for a shell; after `--` where one would be taken for an option.
+pub fn operands(words: &[&str]) -> String {
+    let quoted: Vec<_> = words.iter().map(|word| quote(word)).collect();
+    let lead = if words.iter().any(|word| word.starts_with('-')) { "-- " } else { "" };
+    format!("{lead}{}", quoted.join(" "))
+}
+
+/// The flag `-i` of a command of quaff with an interface, quoted for a shell.
+pub fn interface_flag(interface: &str) -> String {
+    let is_flag = interface.starts_with('-');
+    format!("{}{}", if is_flag { "--interface=" } else { "-i " }, quote(interface))
+}
+
+/// The path of a file as a word of any command line, quoted for a shell: never an option.
+pub fn quote_path(path: &str) -> String {
+    if path.starts_with('-') { quote(&format!("./{path}")) } else { quote(path) }
+}
+
 /// True for characters that a terminal, a log or a page obeys instead of showing.
 pub fn is_obeyed(c: char) -> bool {
     c.is_control()
@@ -73,6 +91,17 @@ fn replaced(text: &str, is_harmful: impl Fn(char) -> bool) -> Cow<'_, str> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_name_is_never_an_option() {
+        assert_eq!(
+            (operands(&["a", "b c"]).as_str(), operands(&["-a", "b"]).as_str()),
+            ("a 'b c'", "-- -a b")
+        );
+        assert_eq!(interface_flag("eth0"), "-i eth0");
+        assert_eq!(interface_flag("-i;x"), "--interface='-i;x'");
+        assert_eq!((quote_path("-rf").as_str(), quote_path("/a b").as_str()), ("./-rf", "'/a b'"));
+    }
 
     /// Arbitrary text with many critical characters.
     fn hostile() -> impl Strategy<Value = String> {

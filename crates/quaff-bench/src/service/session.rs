@@ -16,6 +16,7 @@ use crate::{Error, Result};
 use quaff_lab::{FAR, Lab, LabPlan, Layout, MTU_MAX, ROUTED, RX, TX, interface_facts};
 use quaff_os::ethtool::Card;
 use quaff_os::{Netns, cpu, rtnl};
+use quaff_wire::printable::quote;
 
 /// `ARPHRD_ETHER` (linux/if_arp.h).
 const ARPHRD_ETHER: u16 = 1;
@@ -280,7 +281,7 @@ fn within<T: Send>(end: &PathEnd, work: impl FnOnce() -> T + Send) -> Result<T> 
 fn usable(end: &PathEnd) -> Result<()> {
     let link = within(end, || rtnl::link(&end.interface))??;
     if !link.up {
-        Err(unfit(end, &format!("it is down; 'ip link set {} up' brings it up", link.name)))
+        Err(unfit(end, &format!("it is down; 'ip link set dev {} up' brings it up", quote(&link.name))))
     } else if !link.running {
         Err(unfit(end, "it has no link: no carrier"))
     } else if link.arphrd != ARPHRD_ETHER {

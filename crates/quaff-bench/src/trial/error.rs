@@ -2,6 +2,7 @@
 
 use super::plan::PlanError;
 use quaff_send::SendError;
+use quaff_wire::printable::quote;
 use std::net::Ipv4Addr;
 
 /// An error without a report.
@@ -16,7 +17,7 @@ pub(crate) enum TrialError {
     /// The meter's ring failed.
     #[error(transparent)]
     Ring(#[from] quaff::Error),
-    #[error("{0} does not stamp the frames that it receives ('ethtool -T {0}'); the kernel can")]
+    #[error("{0} does not stamp the frames that it receives ('ethtool -T {word}'); the kernel can", word = quote(.0))]
     Clock(String),
     #[error(
         "{ip} is an address of the machine itself, as seen from {interface}: a test needs an unused address"

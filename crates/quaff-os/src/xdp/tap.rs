@@ -217,7 +217,7 @@ fn maps(link: &Link) -> Result<[u32; 2]> {
     let refused = || {
         let tried = format!("find the program of a tap on {}", link.name);
         Error::new(tried, io::Error::from_raw_os_error(libc::ENOENT))
-            .advise(format!("'quaff tap {} OTHER --forward xdp' attaches it, and records", link.name))
+            .advise("'quaff tap A B --forward xdp' attaches it, and records")
     };
     let id = link.xdp_program.ok_or_else(refused)?;
     if !program_name(id)?.starts_with(&name(0)[..5]) {

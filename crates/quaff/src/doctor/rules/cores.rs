@@ -7,6 +7,8 @@ use super::interface::ring_wanted;
 use super::rate::{frames_per_second, rate_bps};
 use super::{Change, Diagnosis, Setting, Severity, known};
 use crate::cores::{Irq, Sharing, Topology};
+use crate::source::literal;
+use quaff_wire::printable::interface_flag;
 
 /// Wake-up latency of idle states that are acceptable, µs.
 const LATENCY_US: u64 = 20;
@@ -67,7 +69,7 @@ fn node(
             return false;
         }
         let what = format!("{name} is on node {node}, and quaff may use none of its cores");
-        let fix = format!("taskset -c {} quaff capture -i {name}", list(&all));
+        let fix = format!("taskset -c {} quaff capture {}", list(&all), interface_flag(&literal(name)));
         found.find("node", Severity::Warning, what, CROSSING, fix);
         return true;
     }

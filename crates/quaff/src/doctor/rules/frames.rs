@@ -1,6 +1,6 @@
 //! Offloads that alter frames, and other programs that receive them.
 
-use super::super::format::count;
+use super::super::format::{count, quote};
 use super::super::readings::InterfaceReadings;
 use super::{Change, Diagnosis, Setting, Severity};
 use quaff_os::ethtool::Feature;
@@ -43,7 +43,7 @@ fn offloads(it: &InterfaceReadings, found: &mut Diagnosis) {
             "{merger} merges up to 64 KiB of a connection's frames before a capture sees them: they count as one, are \
              larger than on the wire, and may be cut at the snaplen"
         );
-        let (fix, to) = (format!("ethtool -K {name} {short} off"), "off".to_owned());
+        let (fix, to) = (format!("ethtool -K {} {short} off", quote(name)), "off".to_owned());
         let change = Change { setting: Setting::Feature(name.to_owned(), feature.to_owned()), to };
         let (fix, changes) = match is_fixed {
             true => (
@@ -89,7 +89,7 @@ fn unfinished(it: &InterfaceReadings, found: &mut Diagnosis) {
             "no card segments the frames of a veth or writes their checksums: those of this end, and by the settings of \
              the other end those that arrive, are captured as up to 64 KiB of a connection in one frame, with checksums \
              that are not right",
-            format!("ethtool -K {name}{off}   # and the same at its other end, for the frames that arrive"),
+            format!("ethtool -K {}{off}   # and the same at its other end, for the frames that arrive", quote(name)),
         )
         .fixed_by(changes);
 }
@@ -134,6 +134,6 @@ fn xdp(it: &InterfaceReadings, found: &mut Diagnosis) {
         Severity::Warning,
         format!("an XDP program runs on {name} (ID {id})"),
         "it runs before any packet socket: frames that it drops or redirects are in no capture and in no count",
-        format!("ip link set dev {name} xdp off   # 'bpftool prog show id {id}' describes it"),
+        format!("ip link set dev {} xdp off   # 'bpftool prog show id {id}' describes it", quote(name)),
     );
 }

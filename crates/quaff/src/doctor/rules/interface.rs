@@ -1,6 +1,6 @@
 //! The state of an interface, its drops, and its receive ring, queues, coalescing and RSS table.
 
-use super::super::format::{bits, count, span};
+use super::super::format::{bits, count, quote, span};
 use super::super::readings::InterfaceReadings;
 use super::rate::frames_per_second;
 use super::{Change, Diagnosis, Setting, Severity, known};
@@ -27,13 +27,16 @@ pub(super) fn judge(it: &InterfaceReadings, rate: Option<f64>, cores: usize, fou
 }
 
 fn state(it: &InterfaceReadings, found: &mut Diagnosis) {
-    let name = &it.name;
+    let (name, word) = (&it.name, quote(&it.name));
     if !it.is_up {
-        let fix = format!("ip link set dev {name} up");
+        let fix = format!("ip link set dev {word} up");
         let why = "an interface that is down receives no frames";
         found.find("down", Severity::Critical, format!("{name} is down"), why, fix);
     } else if !it.is_running {
-        let fix = format!("check the cable, the optics and the peer; 'ethtool {name}' shows the link state");
+        // Without a command, ethtool takes such a name for one.
+        let command = if name.starts_with('-') { "ip link show dev" } else { "ethtool" };
+        let fix =
+            format!("check the cable, the optics and the peer; '{command} {word}' shows the link state");
         let why = "no frames arrive until the link is up";
         found.find("no-link", Severity::Warning, format!("{name} has no link"), why, fix);
     }
@@ -50,7 +53,7 @@ fn drops(it: &InterfaceReadings, found: &mut Diagnosis) {
         Severity::Critical,
         format!("{name} drops frames now: {} in {}", rise.by, span(rise.time.as_secs_f64())),
         format!("its ring is emptied too late or too slowly; {} in total", count(total, "frame")),
-        format!("watch -d ethtool -S {name}"),
+        format!("watch -d ethtool -S {}", quote(name)),
     );
 }
 
@@ -89,7 +92,7 @@ fn ring(it: &InterfaceReadings, rate: Option<f64>, found: &mut Diagnosis) -> Opt
         Severity::Warning,
         format!("the receive ring of {name} holds {frames} frames of a possible {frames_max}"),
         format!("{time}; if its core is busy for longer, the card drops frames{so_far}"),
-        format!("ethtool -G {name} rx {to}"),
+        format!("ethtool -G {} rx {to}", quote(name)),
     );
     finding.fixed_by(vec![change]);
     Some(to)
@@ -116,7 +119,7 @@ fn channels(it: &InterfaceReadings, rate: Option<f64>, cores: usize, found: &mut
             bits(rate),
             frames_per_second(rate) / 1e6
         ),
-        format!("ethtool -L {name} {} {to}", if channels.is_combined { "combined" } else { "rx" }),
+        format!("ethtool -L {} {} {to}", quote(name), if channels.is_combined { "combined" } else { "rx" }),
     );
 }
 
@@ -141,7 +144,7 @@ fn coalescing(it: &InterfaceReadings, rate: Option<f64>, ring: Option<u32>, foun
         Severity::Warning,
         format!("{name} interrupts {} µs after the first frame", now.rx_usecs),
         format!("at {} up to {waiting:.0} frames arrive in that time; the ring holds {ring}", bits(rate)),
-        format!("ethtool -C {name} adaptive-rx off rx-usecs {to}"),
+        format!("ethtool -C {} adaptive-rx off rx-usecs {to}", quote(name)),
     );
     finding.fixed_by(vec![Change { setting: Setting::Coalescing(name.clone()), to: to.to_string() }]);
 }
@@ -162,7 +165,7 @@ fn rss(it: &InterfaceReadings, found: &mut Diagnosis) {
         Severity::Warning,
         format!("the RSS table of {name} uses one of its {queues} queues"),
         format!("one core receives all frames, up to about {:.1} million/s", CORE_PPS / 1e6),
-        format!("ethtool -X {name} equal {queues}"),
+        format!("ethtool -X {} equal {queues}", quote(name)),
     );
     finding.fixed_by(vec![Change { setting: Setting::Rss(name.clone()), to: even.join(",") }]);
 }

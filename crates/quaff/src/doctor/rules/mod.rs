@@ -11,7 +11,6 @@ mod target;
 #[cfg(test)]
 mod tests;
 
-use super::format::quote;
 use super::readings::{InterfaceReadings, Readings};
 use super::{Change, Diagnosis, Setting, Severity, known};
 use rate::rate_bps;
@@ -43,7 +42,5 @@ pub(super) fn judge_interface(it: &InterfaceReadings, readings: &Readings, found
     cores::interrupts(it, &readings.machine, found);
     for finding in &mut found.findings[before..] {
         finding.interface = Some(it.name.clone());
-        // The name of an interface may contain shell metacharacters.
-        finding.fix = finding.fix.replace(&it.name, &quote(&it.name));
     }
 }

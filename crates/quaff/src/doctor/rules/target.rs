@@ -1,9 +1,10 @@
 //! The output folder: its file system, its free space and its write rate, compared with the rate of the links.
 
-use super::super::format::{bits, byte_rate, bytes, quote, span};
+use super::super::format::{bits, byte_rate, bytes, span};
 use super::super::readings::{Readings, TargetReadings};
 use super::rate::rate_bps;
 use super::{Diagnosis, Severity, known};
+use quaff_wire::printable::quote_path;
 
 /// Free space below which a file system is full: a few chunks.
 const FULL_BYTES: u64 = 64 << 20;
@@ -47,12 +48,12 @@ fn total_rate(readings: &Readings) -> Option<f64> {
 }
 
 fn refused(it: &TargetReadings, why: &str, found: &mut Diagnosis) {
-    let shown = quote(&it.dir.display().to_string());
+    let shown = quote_path(&it.dir.display().to_string());
     let (id, what, fix) = match known(&it.mount).filter(|mount| mount.is_read_only) {
         Some(mount) => (
             "read-only",
             format!("{shown} is read-only"),
-            format!("mount -o remount,rw {}", quote(&mount.mount_point.display().to_string())),
+            format!("mount -o remount,rw {}", quote_path(&mount.mount_point.display().to_string())),
         ),
         None if !it.dir.is_dir() => {
             ("dir", format!("the folder {shown} does not exist"), format!("mkdir -p {shown}"))
@@ -103,7 +104,7 @@ fn space(it: &TargetReadings, rate: Option<f64>, found: &mut Diagnosis) {
         },
         format!(
             "du -xh {} | sort -h | tail   # or let quaff keep space free: --keep-free 10",
-            quote(&shown.to_string())
+            quote_path(&shown.to_string())
         ),
     );
 }

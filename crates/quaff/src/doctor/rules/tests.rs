@@ -286,6 +286,24 @@ fn an_interface_that_cannot_receive_is_critical() {
     let finding =
         ill(|readings| (readings.interfaces[0].name, readings.interfaces[0].is_up) = ("a;b".into(), false));
     assert_eq!(finding.fix, "ip link set dev 'a;b' up");
+    // A name that a program would take for an option, or quaff for a pattern.
+    let named = |name: &str, change: fn(&mut Readings)| {
+        ill(|readings| {
+            readings.interfaces[0].name = name.to_owned();
+            change(readings);
+        })
+    };
+    let no_link = |readings: &mut Readings| readings.interfaces[0].is_running = false;
+    assert!(named("-x", no_link).fix.contains("'ip link show dev -x'"));
+    assert!(named("x", no_link).fix.contains("'ethtool x'"));
+    let far = |readings: &mut Readings| readings.machine.topology = Ok(Some(topology(&[0, 1])));
+    assert_eq!(named("-x", far).fix, "taskset -c 4-7 quaff capture --interface=-x");
+    assert_eq!(named("e*", far).fix, "taskset -c 4-7 quaff capture -i 'e[*]'");
+    // Only the name is quoted, not every text that is like it.
+    let small = |readings: &mut Readings| {
+        readings.interfaces[0].ring = Ok(Some(RxRingSize { frames: 256, frames_max: 8192 }));
+    };
+    assert_eq!(named("-", small).fix, "ethtool -G - rx 8192");
     let finding = eth7(|it| it.dropped_rise = Some(Rise { time: Duration::from_secs(1), by: 5 }));
     assert_eq!((finding.id, finding.severity), ("nic-drops", Severity::Critical));
 }
