@@ -25,7 +25,7 @@ pub enum Reason {
     /// The disk is full, and no retention rule permits to remove files.
     DiskFull,
     WriteError(String),
-    /// An interface was removed.
+    /// An interface was removed: its name and what happened, "eth0 was removed".
     InterfaceGone(String),
     Failed(String),
 }

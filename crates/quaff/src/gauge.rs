@@ -28,6 +28,8 @@ pub struct LaneGauges {
     pub downs: Gauge,
     /// Time since which it is down, ns since 1970; 0 while it is up.
     pub down_since_ns: Gauge,
+    /// Time for which it was down, until it was up again, ns; set before `down_since_ns` is 0.
+    pub down_ns: Gauge,
     /// Time at which it was removed, ns since 1970; 0 before.
     pub removed_ns: Gauge,
     /// AF_XDP: receive queues without a lane, the most so far; of the first lane of an interface.

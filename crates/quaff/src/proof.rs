@@ -72,7 +72,7 @@ impl Proof {
         let failure = ended.failures().of_run;
         let run = ended.summary();
         let failure = failure.or(match run.ended_by {
-            Some(Reason::InterfaceGone(interface)) => Some(format!("interface {interface} disappeared")),
+            Some(Reason::InterfaceGone(what)) => Some(format!("the interface {what}")),
             Some(Reason::Failed(failure)) => Some(failure),
             _ => None,
         });

@@ -2,12 +2,14 @@
 //! continues, and has all packets. Links that go down or away are in `capture_fanout`, AF_XDP is in `capture_xdp`.
 
 use crate::support::{
-    Bench, Ended, PATIENCE, QUAFF, finish, interrupt, run, send_by_each_core, set_queues, tool,
+    Bench, Ended, PATIENCE, QUAFF, finish, interrupt, lab_bench, run, send_by_each_core, set_queues, tool,
 };
 use quaff_lab::{ChildProcess, LabPlan};
 use quaff_os::Signal;
+use quaff_os::testing::assert_when_quiet;
 use quaff_testkit::test_name;
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 /// Asks for the numbers of the last groups of the namespace, with two sets of flags, and stays in the groups that
 /// accept it. Reports how many refused.
@@ -76,4 +78,52 @@ fn lanes_have_all_packets_when_the_number_of_queues_changes() {
         send_by_each_core(&bench.lab);
         assert_has_all(&interrupt(running), 6000);
     }
+}
+
+/// Two places tell how long a link was down, and both measure the same.
+#[test]
+fn the_time_that_a_link_was_down_is_right_and_the_same_everywhere() {
+    let test = test_name!();
+    let bench = lab_bench!(1 << 27);
+    let link = |state: &str| run(bench.lab.rx.command("ip").unwrap().args(["link", "set", "rx0", state]));
+    let seconds = |text: &str, before: &str| {
+        let rest = text.split_once(before).unwrap_or_else(|| panic!("{before:?} in {text}")).1;
+        rest.trim_start().split(' ').next().and_then(|word| word.parse::<f64>().ok()).expect("seconds")
+    };
+    let measure = || {
+        let mut running = bench.capture(&["-w", &bench.path("down.pcapng")]);
+        let begun = Instant::now();
+        link("down");
+        std::thread::sleep(Duration::from_millis(400));
+        link("up");
+        let real = begun.elapsed().as_secs_f64();
+        assert!(running.hears("rx0 was down for", PATIENCE) || running.hears("up again", PATIENCE));
+        let ended = interrupt(running);
+        let heard = ended.stderr.as_str();
+        let of_line = match heard.contains("up again after") {
+            true => seconds(heard, "rx0 is up again after"),
+            false => seconds(heard, "rx0 was down for"),
+        };
+        let of_report = seconds(heard, "rx0 was down 1 times,");
+        assert_eq!(of_line, of_report, "{heard}");
+        let down_ns = ended.json["interfaces"][0]["down_ns"].as_u64().expect("a number");
+        assert!((down_ns as f64 / 1e9 - of_report).abs() < 0.051, "{heard} {down_ns}");
+        (real, of_report)
+    };
+    assert_when_quiet(test, measure, |(real, of_report)| (of_report - real).abs() < 0.15);
+}
+
+#[test]
+fn frames_that_fit_an_mtu_that_was_raised_meanwhile_are_not_too_large() {
+    let bench = lab_bench!(1 << 27);
+    let running = bench.capture(&["-w", &bench.path("mtu.pcapng")]);
+    for (netns, name) in [(&bench.lab.rx, "rx0"), (&bench.lab.tx, "tx0")] {
+        run(netns.command("ip").unwrap().args(["link", "set", "dev", name, "mtu", "4000"]));
+    }
+    let send = ["generate", "-o", "tx0", "--size", "3000", "--pps", "1000", "--count", "1000"];
+    run(bench.lab.tx.command(QUAFF).expect("a command").args(send));
+    let ended = interrupt(running);
+    let lane = &ended.json["interfaces"][0];
+    assert_eq!((&lane["received"], &lane["oversize"]), (&1000.into(), &0.into()), "{lane} {}", ended.stderr);
+    assert!(!ended.stderr.contains("larger than the MTU"), "{}", ended.stderr);
 }

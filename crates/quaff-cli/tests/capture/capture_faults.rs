@@ -84,6 +84,7 @@ fn an_interface_that_is_removed_ends_it_with_the_file_complete() {
     run(bench.lab.rx.command("ip").unwrap().args(["link", "delete", "rx0"]));
     let ended = finish(running);
     assert_eq!((ended.code, &ended.json["written"]), (2, &1000.into()), "{} {}", ended.json, ended.stderr);
+    assert!(ended.stderr.contains("the interface rx0 was removed\n"), "{}", ended.stderr);
     assert_eq!(verify(&[&file])["complete"], true);
 }
 

@@ -30,6 +30,8 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// After receiving was stopped, time without a block after which packets in the ring are counted as lost. The kernel
 /// hands over a block within two retire times, later where the machine has no time for its timer.
 const DRAIN_NS: u64 = 2 * SECOND_NS;
+/// Interval of looks at an interface that is down.
+const DOWN_LOOK: Duration = Duration::from_millis(20);
 /// PACKET_OUTGOING, linux/if_packet.h.
 const PACKET_OUTGOING: u8 = 4;
 
@@ -52,6 +54,8 @@ pub struct AfPacket {
     /// Blocks that were finished when a loss was read, and wait. Their TP_STATUS_LOSING means that loss.
     known_blocks: u64,
     polled_ns: u64,
+    /// Time at which the MTU was read after frames that are larger.
+    mtu_read_ns: u64,
     /// The time at which receiving was stopped or, if that was later, the last block was taken.
     closing_ns: Option<u64>,
     packets: u64,
@@ -118,6 +122,7 @@ impl AfPacket {
             unreported: 0,
             known_blocks: 0,
             polled_ns: steady_ns(),
+            mtu_read_ns: 0,
             closing_ns: None,
             packets: 0,
             walked: 0,
@@ -136,16 +141,21 @@ impl AfPacket {
         };
         match read {
             // When it was down before, the socket does not report its removal.
-            Err(error) if error.raw() == libc::ENODEV => self.gone("it was removed"),
+            Err(error) if error.raw() == libc::ENODEV => self.gone("was removed"),
             Ok(()) | Err(_) => {}
         }
+        self.look_if_up();
+        self.live.show_drops();
+        self.polled_ns = steady_ns();
+        Ok(())
+    }
+
+    /// The socket does not report that an interface is up again.
+    fn look_if_up(&mut self) {
         let LiveLink { link, rtnl, down_since_ns, .. } = &mut self.live;
         if down_since_ns.is_some() && rtnl.link(&link.name).is_ok_and(|link| link.up) {
             self.live.note_up();
         }
-        self.live.show_drops();
-        self.polled_ns = steady_ns();
-        Ok(())
     }
 
     /// While a block waits or is walked, drops happened after it: the block with TP_STATUS_LOSING reports each loss at
@@ -212,6 +222,9 @@ impl AfPacket {
         frames.truncate(frames.len() - unused);
         self.walked += frames.len() as u64;
         self.live.tally.truncated += unusual.truncated;
+        if unusual.oversize > 0 {
+            unusual.oversize = self.oversize_now(frames, unusual.oversize);
+        }
         self.live.tally.oversize += unusual.oversize;
         self.live.tally.other_protocols += unusual.other_protocols;
         if self.wants_adapter_time {
@@ -223,12 +236,35 @@ impl AfPacket {
         !frames.is_empty()
     }
 
+    /// The number of frames that are larger than the MTU as it is now; `counted` are larger than it was. It is read
+    /// once a second at most.
+    #[cold]
+    #[inline(never)]
+    fn oversize_now(&mut self, frames: &[Frame], counted: u64) -> u64 {
+        let now_ns = steady_ns();
+        if now_ns.saturating_sub(self.mtu_read_ns) < SECOND_NS {
+            return counted;
+        }
+        self.mtu_read_ns = now_ns;
+        self.live.renew_mtu();
+        let largest = self.live.frame_bytes_max();
+        frames.iter().filter(|frame| frame.wire_len > largest).count() as u64
+    }
+
     fn wait(&mut self, wait: Duration) -> Result<()> {
+        if self.live.down_since_ns.is_some() {
+            self.look_if_up();
+        }
+        let wait = if self.live.down_since_ns.is_some() { wait.min(DOWN_LOOK) } else { wait };
         match self.ring.wait(&self.wakeup, wait)? {
             WaitOutcome::Check => Ok(()),
             WaitOutcome::Down => self.note_down(),
             WaitOutcome::Gone(errno) => {
-                self.gone(&std::io::Error::from_raw_os_error(errno).to_string());
+                let is_there = self.live.rtnl.stats(self.live.link.index).is_ok();
+                let errno = std::io::Error::from_raw_os_error(errno);
+                let why =
+                    if is_there { format!("cannot be read: {errno}") } else { "was removed".to_owned() };
+                self.gone(&why);
                 Ok(())
             }
         }
@@ -236,7 +272,7 @@ impl AfPacket {
 
     fn note_down(&mut self) -> Result<()> {
         if self.live.rtnl.stats(self.live.link.index).is_err() {
-            self.gone("it was removed");
+            self.gone("was removed");
             return Ok(());
         }
         self.live.count_down();

@@ -91,15 +91,23 @@ impl LiveLink {
     pub(super) fn note_up(&mut self) {
         if let Some(since) = self.down_since_ns.take() {
             self.tally.down_ns += wall_ns().saturating_sub(since);
+            // Before the other one, at whose change this one is read.
+            self.gauges.down_ns.set(self.tally.down_ns);
             self.gauges.down_since_ns.set(0);
         }
     }
 
-    /// Notes that the interface is gone, and ends the run if it needs it.
+    /// Notes that the interface is gone, and ends the run if it needs it. `why` follows the name of the interface.
     pub(super) fn note_removed(&mut self, why: &str) {
         self.tally.removed_ns = wall_ns();
         self.gauges.removed_ns.set(self.tally.removed_ns);
-        self.lose(Reason::InterfaceGone(format!("{}: {why}", self.link.name)));
+        self.lose(Reason::InterfaceGone(format!("{} {why}", self.link.name)));
+    }
+
+    /// Reads the MTU again, which may be changed at any time. An interface that is gone keeps its last one.
+    pub(super) fn renew_mtu(&mut self) {
+        let now = self.rtnl.link(&self.link.name).ok().filter(|now| now.index == self.link.index);
+        self.link.mtu = now.map_or(self.link.mtu, |now| now.mtu);
     }
 
     /// The lane ends: ends the run if it needs the interface.

@@ -41,6 +41,7 @@ use quaff_os::xdp::{
     RX_FRAME_BYTES_MAX, TapCounters, TapRing, XdpCounts, XdpDrops, XdpMode, XdpRedirect, XdpRx, chunk_bytes,
 };
 use quaff_os::{Reason, Stop, Wakeup};
+use quaff_wire::printable::quote;
 use receiver::{Program, Receiver};
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -111,7 +112,8 @@ impl Setup {
         if lanes != queues {
             return Err(Error::Plan(format!(
                 "{name} has {queues} receive queues, and `via` xdp needs a lane for each: set `lanes` to {queues}, or the \
-                 queues to {lanes} with 'ethtool -L {name} combined {lanes}'"
+                 queues to {lanes} with 'ethtool -L {} combined {lanes}'",
+                quote(name)
             )));
         }
         let frame_bytes = (link.mtu + OVER_MTU_BYTES) as usize;
@@ -125,8 +127,9 @@ impl Setup {
         })?;
         if link.kind != "veth" && takes_tags_off(name) {
             return Err(Error::Plan(format!(
-                "{name} takes VLAN tags off frames, where XDP does not see them: keep them with 'ethtool -K {name} rxvlan \
-                 off', or capture by `via` packet"
+                "{name} takes VLAN tags off frames, where XDP does not see them: keep them with 'ethtool -K {} rxvlan off', or \
+                 capture by `via` packet",
+                quote(name)
             )));
         }
         if !plan.take_from_host {
@@ -533,6 +536,7 @@ impl Xdp {
     }
 
     fn look_at(&mut self, now: &Link, went_down: bool) {
+        self.live.link.mtu = now.mtu;
         if went_down || (!now.up && self.live.down_since_ns.is_none()) {
             self.live.count_down();
         }
@@ -565,7 +569,7 @@ impl Xdp {
         if self.is_closed {
             return;
         }
-        self.live.note_removed("it was removed");
+        self.live.note_removed("was removed");
         let _ = self.close();
     }
 

@@ -6,7 +6,6 @@ use super::report::{loss_places, target};
 use crate::shell::Incident;
 use quaff::plan::CapturePlan;
 use quaff::{LaneGauges, Status};
-use quaff_os::clock::wall_ns;
 use std::time::{Duration, Instant};
 
 /// A loss has ended after this time without another lost packet.
@@ -72,7 +71,7 @@ impl Incidents {
         self.missed += missed.len();
         found.extend(missed.into_iter().map(Incident::severe));
         for (link, _, lane) in links {
-            found.extend(link.look(lane, left, wall_ns()));
+            found.extend(link.look(lane, left));
         }
         for (losses, lane) in self.losses.iter_mut().zip(&status.lanes) {
             let counts = [lane.nic_dropped.get(), lane.kernel_dropped.get(), lane.lost.get()];
@@ -103,17 +102,18 @@ struct Link {
     name: String,
     downs: u64,
     down_since_ns: u64,
+    down_ns: u64,
     has_ended: bool,
     has_added_queues: bool,
 }
 
 impl Link {
     fn new(name: String) -> Self {
-        Self { name, downs: 0, down_since_ns: 0, has_ended: false, has_added_queues: false }
+        Self { name, downs: 0, down_since_ns: 0, down_ns: 0, has_ended: false, has_added_queues: false }
     }
 
     /// `left` is the number of interfaces that still exist.
-    fn look(&mut self, lane: &LaneGauges, left: usize, wall_ns: u64) -> Option<Incident> {
+    fn look(&mut self, lane: &LaneGauges, left: usize) -> Option<Incident> {
         let name = &self.name;
         let end = match lane.displaced.get() {
             Some(words) => Some(format!("{name}: {words}")),
@@ -134,14 +134,20 @@ impl Link {
         let (downs, since_ns) = (lane.downs.get(), lane.down_since_ns.get());
         let has_gone_down = downs > std::mem::replace(&mut self.downs, downs);
         let before_ns = std::mem::replace(&mut self.down_since_ns, since_ns);
+        // By the lane, as in the report: this look may be seconds late.
+        let down_ns = lane.down_ns.get();
+        let seconds = (down_ns - self.down_ns) as f64 / 1e9;
+        if since_ns == 0 {
+            self.down_ns = down_ns;
+        }
         match (before_ns, since_ns) {
-            (0, 0) if has_gone_down => Some(Incident::note(format!("{name} was down for a moment"))),
+            (0, 0) if has_gone_down && seconds < 0.05 => {
+                Some(Incident::note(format!("{name} was down for a moment")))
+            }
+            (0, 0) if has_gone_down => Some(Incident::note(format!("{name} was down for {seconds:.1} s"))),
             (0, 0) => None,
             (0, _) => Some(Incident::note(format!("{name} is down"))),
-            (from_ns, 0) => {
-                let seconds = wall_ns.saturating_sub(from_ns) as f64 / 1e9;
-                Some(Incident::note(format!("{name} is up again after {seconds:.1} s")))
-            }
+            (_, 0) => Some(Incident::note(format!("{name} is up again after {seconds:.1} s"))),
             _ => None,
         }
     }
@@ -229,21 +235,24 @@ mod tests {
     #[test]
     fn a_link_is_reported_when_it_changes() {
         let (mut link, lane) = (Link::new("eth0".into()), LaneGauges::default());
-        let mut look = |wall_ns| words(link.look(&lane, 1, wall_ns));
-        assert!(look(1).is_empty());
+        let mut look = || words(link.look(&lane, 1));
+        assert!(look().is_empty());
         lane.downs.set(1);
         lane.down_since_ns.set(1_000_000_000);
-        assert_eq!(look(2), ["eth0 is down"]);
-        assert!(look(3).is_empty());
+        assert_eq!(look(), ["eth0 is down"]);
+        assert!(look().is_empty());
+        // The sum of the lane, whenever this look comes.
+        lane.down_ns.set(400_000_000);
         lane.down_since_ns.set(0);
-        assert_eq!(look(3_500_000_000), ["eth0 is up again after 2.5 s"]);
+        assert_eq!(look(), ["eth0 is up again after 0.4 s"]);
         lane.downs.set(2);
-        assert_eq!(look(4), ["eth0 was down for a moment"]);
+        lane.down_ns.set(700_000_000);
+        assert_eq!(look(), ["eth0 was down for 0.3 s"]);
         lane.added_queues.set(1);
-        assert!(look(5)[0].starts_with("eth0: 1 receive queues were added, which have no lane"));
-        assert!(look(5).is_empty(), "reported once");
+        assert!(look()[0].starts_with("eth0: 1 receive queues were added, which have no lane"));
+        assert!(look().is_empty(), "reported once");
         lane.removed_ns.set(9);
-        assert_eq!(look(5), ["eth0 was removed; the capture of the others continues"]);
-        assert!(look(6).is_empty());
+        assert_eq!(look(), ["eth0 was removed; the capture of the others continues"]);
+        assert!(look().is_empty());
     }
 }

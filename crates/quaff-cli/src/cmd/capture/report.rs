@@ -427,10 +427,7 @@ fn ended(ledger: &Ledger) -> String {
             "  the disk is full; --dir with --keep-free or --keep-size would remove the oldest files\n".into()
         }
         Some(Reason::WriteError(error)) => format!("  writing failed: {}\n", name(error)),
-        Some(Reason::InterfaceGone(interface)) => format!("  interface {} disappeared\n", name(interface)),
-        Some(Reason::OutputClosed) if ledger.input.is_some() => {
-            "  the reader of the output ended before the input did: the rest of the input was not read\n".into()
-        }
+        Some(Reason::InterfaceGone(what)) => format!("  the interface {}\n", name(what)),
         // The input had ended before.
         _ if ledger.failed_files == 0 => {
             let failures = ledger.write_failures.iter();
