@@ -4,6 +4,7 @@
 //! never interprets packets: that is the task of `quaff-wire`. Names follow the kernel's (block, frame,
 //! tci, tpid), so that its documentation applies here.
 
+mod ancestors;
 pub mod bpf;
 pub mod clock;
 pub mod cpu;
@@ -37,6 +38,7 @@ mod thread;
 mod wakeup;
 pub mod xdp;
 
+pub use ancestors::{ProcessStat, ancestors};
 pub use error::{Error, Result, Try};
 pub use filling::{Cursor, Filling};
 pub use gauge::Gauge;

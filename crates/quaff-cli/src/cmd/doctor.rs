@@ -145,7 +145,7 @@ fn cards() -> anyhow::Result<Vec<String>> {
 
 /// The requirements of a capture with the default buffers.
 fn wanted(rate_bps: Option<f64>, interfaces: usize) -> Wanted {
-    let free_bytes = memory::free_bytes();
+    let free_bytes = memory::default_free_bytes();
     let (ring, buffer) = (default_ring_bytes(free_bytes), default_buffer_bytes(free_bytes));
     let locked_bytes = (buffer + ring * interfaces.max(1)) as u64;
     Wanted { rate_bps, locked_bytes, buffer_bytes: buffer as u64 }

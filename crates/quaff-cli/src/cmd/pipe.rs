@@ -103,8 +103,9 @@ impl Args {
             Some(dir) => bail!("--dir {}: there is no such folder", dir.display()),
         };
         let (reader_cpu, writer_cpu) = self.place()?;
-        let size_bytes =
-            self.buffer.map_or_else(|| default_size_bytes(free_bytes), |Bytes(size)| size as usize);
+        let size_bytes = self
+            .buffer
+            .map_or_else(|| default_size_bytes(memory::default_free_bytes()), |Bytes(size)| size as usize);
         Ok(PipePlan { size_bytes, output, reader_cpu, writer_cpu }.validate()?)
     }
 

@@ -175,7 +175,7 @@ impl SpreadArgs {
         InputPlan {
             interfaces: interfaces(names, &counts, cores),
             spread: self.spread,
-            ring_bytes: default_rings_bytes(memory::free_bytes(), rings),
+            ring_bytes: default_rings_bytes(memory::default_free_bytes(), rings),
             ..InputPlan::default()
         }
     }

@@ -246,13 +246,12 @@ impl Args {
 
     /// The plan, with default sizes for this machine.
     pub(crate) fn plan(&self) -> anyhow::Result<CapturePlan> {
-        let free_bytes = memory::free_bytes();
         let wanted = self.input.interfaces();
         let hotplug = self.hotplug.map(|lanes| HotplugPlan { names: wanted.to_vec(), lanes: lanes as usize });
         let names = if hotplug.is_some() { interfaces_now(wanted)? } else { interfaces_named(wanted)? };
         let lanes = self.lanes.count(&names);
         let more_rings = hotplug.as_ref().map_or(0, |hotplug| hotplug.lanes);
-        self.check_memory(free_bytes, lanes + more_rings)?;
+        self.check_memory(memory::free_bytes(), lanes + more_rings)?;
         let flush_default = Duration::from_millis(if self.has_reader() { 200 } else { 1000 });
         let (cores, writer_cpu) = self.cores.place(&names, lanes)?;
         let input = self.lanes.plan(names, &cores, more_rings);
@@ -285,7 +284,11 @@ impl Args {
             access: self.owner.access()?,
             owner: self.owner.user.caller(),
             annotation: self.annotate.clone(),
-            ..WritePlan::with_buffer(self.buffer.map(|Bytes(bytes)| bytes), free_bytes, !self.is_reading())
+            ..WritePlan::with_buffer(
+                self.buffer.map(|Bytes(bytes)| bytes),
+                memory::default_free_bytes(),
+                !self.is_reading(),
+            )
         };
         // The packets themselves go into the folder of --tee.
         let (output, live_copy) = self.outputs()?;

@@ -238,8 +238,11 @@ impl Args {
     fn write_plan(&self, members: usize) -> anyhow::Result<WritePlan> {
         let least_bytes = members * MEMBER_BYTES;
         let is_live = self.input_files().is_empty();
-        let plan =
-            WritePlan::with_buffer(self.buffer.map(|Bytes(bytes)| bytes), memory::free_bytes(), is_live);
+        let plan = WritePlan::with_buffer(
+            self.buffer.map(|Bytes(bytes)| bytes),
+            memory::default_free_bytes(),
+            is_live,
+        );
         let is_given = is_live || self.buffer.is_some();
         let buffer_bytes = if is_given { plan.buffer_bytes.max(least_bytes) } else { least_bytes };
         let (format, fsync) = (self.file_format(), *self.fsync);
