@@ -46,12 +46,11 @@ impl Exit {
     /// The status of a run by its report.
     pub fn of<'a>(end: impl Into<RunEnd<'a>>) -> Self {
         let end = end.into();
-        let is_whole = end.input.is_none_or(InputTally::is_whole) && !end.has_defect;
         match end.ended_by {
             _ if end.failure.is_some() || end.took_nothing => Self::Failed,
             Some(Reason::WriteError(_) | Reason::InterfaceGone(_) | Reason::Failed(_)) => Self::Failed,
             Some(Reason::DiskFull) => Self::Loss,
-            _ => Self::judged(is_whole && end.verdict == Verdict::Lossless),
+            _ => Self::judged(end.is_whole() && end.verdict == Verdict::Lossless),
         }
     }
 }
@@ -63,10 +62,52 @@ pub struct RunEnd<'a> {
     ended_by: Option<&'a Reason>,
     input: Option<&'a InputTally>,
     verdict: Verdict,
+    /// Of the outputs, a sentence each.
+    write_failures: &'a [String],
+    /// The end of an output that has failed, while others may continue.
+    failed_output: Option<&'a Reason>,
     /// Every output failed before it took anything.
     took_nothing: bool,
     /// Something that is in no verdict is missing or wrong.
     pub(crate) has_defect: bool,
+}
+
+impl RunEnd<'_> {
+    fn is_whole(&self) -> bool {
+        self.input.is_none_or(InputTally::is_whole) && !self.has_defect
+    }
+
+    /// The reason of a status that is not 0, in one line; `None` for success.
+    pub(crate) fn why(&self) -> Option<String> {
+        let exit = Exit::of(*self);
+        if exit == Exit::Done {
+            return None;
+        }
+        let of_input = self.input.and_then(|input| input.failure.as_ref().or(input.damages.first()));
+        let ended = self.ended_by.and_then(words).or(self.failed_output.and_then(words));
+        let others = || ended.or(of_input.or(self.write_failures.first()).cloned());
+        let known = self.failure.map(str::to_owned).or_else(others);
+        let rest = match (self.verdict, exit) {
+            _ if self.took_nothing => "nothing could be written",
+            (Verdict::Lossy, _) => "packets or bytes are missing",
+            (Verdict::Unknown, _) => "packets may be missing",
+            (_, Exit::Failed) => "it failed",
+            _ => "the output is not complete, or a command on a file failed",
+        };
+        let what = if exit == Exit::Failed { "failed" } else { "done with loss" };
+        Some(format!("{what}: {}", known.as_deref().unwrap_or(rest)))
+    }
+}
+
+/// The words about an end that is a failure.
+fn words(reason: &Reason) -> Option<String> {
+    match reason {
+        Reason::DiskFull => Some("the disk is full".to_owned()),
+        Reason::WriteError(error) => Some(format!("writing failed: {error}")),
+        Reason::InterfaceGone(what) => Some(format!("the interface {what}")),
+        Reason::Failed(why) => Some(why.clone()),
+        _ => None,
+    }
 }
 
 impl<'a> From<&'a Ledger> for RunEnd<'a> {
@@ -78,6 +119,7 @@ impl<'a> From<&'a Ledger> for RunEnd<'a> {
             ended_by: ledger.ended_by.as_ref(),
             input: ledger.input.as_ref(),
             verdict: ledger.verdict,
+            write_failures: &ledger.write_failures,
             took_nothing: is_empty && !ledger.write_failures.is_empty(),
             has_defect: ledger.commands_failed > 0 || ledger.late > 0,
         }
@@ -86,10 +128,11 @@ impl<'a> From<&'a Ledger> for RunEnd<'a> {
 
 impl<'a> From<&'a SplitReport> for RunEnd<'a> {
     fn from(report: &'a SplitReport) -> Self {
-        let failures = report.members.iter().filter_map(|member| member.gone.as_ref());
+        let mut ends = report.members.iter().filter_map(|member| member.gone.as_ref());
         let is_failure =
             |gone: &Reason| matches!(gone, Reason::DiskFull | Reason::WriteError(_) | Reason::Failed(_));
-        let has_failed = failures.filter(|gone| is_failure(gone)).count() > 0;
+        let failed_output = ends.find(|gone| is_failure(gone));
+        let has_failed = failed_output.is_some();
         Self {
             failure: report.failure.as_deref(),
             ended_by: report.ended_by.as_ref(),
@@ -97,6 +140,8 @@ impl<'a> From<&'a SplitReport> for RunEnd<'a> {
             verdict: report.verdict,
             took_nothing: has_failed && report.out == 0,
             has_defect: has_failed,
+            failed_output,
+            ..Self::default()
         }
     }
 }
@@ -114,7 +159,7 @@ impl<'a> From<&'a FlowReport> for RunEnd<'a> {
             input: report.input.as_ref(),
             verdict: report.verdict,
             took_nothing: !report.sinks.is_empty() && report.sinks.iter().all(is_empty),
-            has_defect: false,
+            ..Self::default()
         }
     }
 }
@@ -157,6 +202,31 @@ impl<'a> From<&'a PipeReport> for RunEnd<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A quiet run prints it, and nothing else.
+    #[test]
+    fn a_status_other_than_0_has_a_reason_in_words() {
+        let gone = Reason::InterfaceGone("eth0 was removed".to_owned());
+        let done = RunEnd { verdict: Verdict::Lossless, ..RunEnd::default() };
+        let failures = [String::from("/data: Input/output error")];
+        let damaged =
+            InputTally { damages: vec!["a.pcap ends in a packet".to_owned()], ..InputTally::default() };
+        for (end, why) in [
+            (done, None),
+            (RunEnd { ended_by: Some(&gone), ..done }, Some("failed: the interface eth0 was removed")),
+            (RunEnd { ended_by: Some(&Reason::DiskFull), ..done }, Some("done with loss: the disk is full")),
+            (RunEnd { failure: Some("no"), ended_by: Some(&gone), ..done }, Some("failed: no")),
+            (RunEnd { verdict: Verdict::Unknown, ..done }, Some("done with loss: packets may be missing")),
+            (RunEnd { input: Some(&damaged), ..done }, Some("done with loss: a.pcap ends in a packet")),
+            (RunEnd { took_nothing: true, ..done }, Some("failed: nothing could be written")),
+            (
+                RunEnd { write_failures: &failures, verdict: Verdict::Lossy, ..done },
+                Some("done with loss: /data: Input/output error"),
+            ),
+        ] {
+            assert_eq!(end.why().as_deref(), why, "{end:?}");
+        }
+    }
 
     #[test]
     fn failures_come_before_losses_and_losses_before_success() {

@@ -112,8 +112,9 @@ impl Command {
             Self::Nprobe(args) => live(args.is_live()),
             Self::Service(_) | Self::Doctor(_) | Self::Lab(_) => Need::Everything,
             Self::Pipe(_) | Self::Cores(_) => Need::Memory,
-            Self::Verify(_) | Self::Info(_) | Self::Merge(_) => Need::Nothing,
-            Self::Interfaces(_) | Self::Streams(_) => Need::Nothing,
+            Self::Verify(args) => live(args.is_live()),
+            Self::Streams(args) => live(args.is_live()),
+            Self::Info(_) | Self::Merge(_) | Self::Interfaces(_) => Need::Nothing,
             // A bench needs root, and its results may be those of others.
             Self::Bench(_) | Self::Man(_) | Self::Completions(_) => Need::Nothing,
         })?)

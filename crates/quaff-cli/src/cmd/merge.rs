@@ -5,7 +5,7 @@ use crate::cmd::{capture, capture_files};
 use crate::exit::{Exit, RunEnd};
 use crate::flags::{CompressArg, FormatArg, OwnerArgs, SalvageArg, SnaplenArg, WriteArg, of};
 use crate::line;
-use crate::shell::{QuietArgs, ReportArgs};
+use crate::shell::{self, QuietArgs, ReportArgs};
 use crate::show::{self, Stream, name};
 use anyhow::{bail, ensure};
 use quaff::plan::{CapturePlan, ReadOrder};
@@ -134,7 +134,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let mut end = RunEnd::from(&ledger);
     // The output is not sorted, or lacks the end.
     end.has_defect |= merge.backward > 0 || ledger.ended_by != Some(Reason::InputEnded);
-    Ok(Exit::of(end))
+    Ok(shell::ended(end, !args.quiet.is_set() && !is_stdout_taken))
 }
 
 impl Args {

@@ -2,8 +2,8 @@
 
 use crate::exit::Exit;
 use crate::flags::{BufferArg, Bytes, FolderArgs, of, reworded};
-use crate::shell::{Part, Product, ReportArgs, Settings, Shell, WatchArgs};
-use crate::show::{self, Stream, message, name, say};
+use crate::shell::{self, Part, Product, ReportArgs, Settings, Shell, WatchArgs};
+use crate::show::{self, Stream, name, say};
 use anyhow::bail;
 use clap::ArgAction;
 use quaff::cores::{Topology, advise};
@@ -140,7 +140,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     shell.notes(&pipe.notes);
     let report = shell.run(Running { pipe, last: Instant::now(), read: 0, written: 0 })?;
     tell(&report, &args, is_stdout_taken)?;
-    Ok(Exit::of(&report))
+    let has_words = !args.watch.quiet.is_set() && !(args.report.json && is_stdout_taken);
+    Ok(shell::ended(&report, has_words))
 }
 
 /// A pipe, as the shell watches it.
@@ -204,9 +205,6 @@ fn tell(report: &PipeReport, args: &Args, is_stdout_taken: bool) -> anyhow::Resu
     }
     let is_failed = report.failure.is_some();
     if args.watch.quiet.is_set() || (is_json && is_stdout_taken) {
-        if let Some(failure) = report.failure.as_ref().filter(|_| !is_json) {
-            message(failure);
-        }
         return Ok(());
     }
     say(words(report).trim_end());

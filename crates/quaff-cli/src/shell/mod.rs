@@ -13,6 +13,7 @@ pub use incident::Incident;
 pub(crate) use read_progress::{ReadProgress, resident_part};
 pub(crate) use signals::block;
 
+use crate::exit::{Exit, RunEnd};
 use crate::show::{self, LiveLine, message, say};
 use quaff_os::{Reason, Signal, SignalInfo, Signals, Stop, Wakeup};
 use signals::Asked;
@@ -303,6 +304,16 @@ impl Shell {
             self.line.print(&line);
         }
     }
+}
+
+/// The exit status of a run by its report. A status that is not 0 has its reason in words, whatever the user asked for:
+/// `has_words` if a report in words has it already.
+pub(crate) fn ended<'a>(end: impl Into<RunEnd<'a>>, has_words: bool) -> Exit {
+    let end = end.into();
+    if let Some(why) = end.why().filter(|_| !has_words) {
+        message(&why);
+    }
+    Exit::of(end)
 }
 
 /// Ends the process after a second signal: nothing is waited for.

@@ -16,13 +16,13 @@ use printer::Printer;
 
 use crate::cmd::interfaces;
 use crate::exit::Exit;
-use crate::shell::{Incident, Part, Product, Settings, Shell};
+use crate::shell::{self, Incident, Part, Product, Settings, Shell};
 use crate::show::{self, Stream, message, name, say};
 use quaff::Capture;
 use quaff::doctor::{self, Finding};
 use quaff::plan::CapturePlan;
 use quaff::tally::Ledger;
-use quaff_wire::printable::quote;
+use quaff_wire::printable::interface_flag;
 use std::io::IsTerminal;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
@@ -52,7 +52,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     }
     let ledger = capture(&args, &plan)?;
     report::ledger(&ledger, args.report.json, args.watch.quiet.is_set(), plan.takes_stdout() || args.print)?;
-    Ok(Exit::of(&ledger))
+    let has_words = !args.watch.quiet.is_set() && !(args.report.json && (plan.takes_stdout() || args.print));
+    Ok(shell::ended(&ledger, has_words))
 }
 
 /// Captures until the end.
@@ -89,21 +90,23 @@ pub(crate) fn capture(args: &Args, plan: &CapturePlan) -> anyhow::Result<Ledger>
 fn worst_finding(plan: &CapturePlan) -> Receiver<Finding> {
     let (sender, finding) = channel();
     let interfaces = plan.input.interfaces.clone();
-    std::thread::spawn(move || {
+    let look = move || {
         let found =
             interfaces.iter().filter_map(|it| doctor::glance(&it.name, it.cpus.first().copied().flatten()));
         if let Some(worst) = found.max_by_key(|finding| finding.severity) {
             // Fails if the capture did not wait for it.
             let _ = sender.send(worst);
         }
-    });
+    };
+    // The finding is a courtesy: without its thread there is none.
+    let _ = quaff_os::spawn("quaff-glance", look);
     finding
 }
 
 fn greet(shell: &Shell, args: &Args, plan: &CapturePlan, (capture, finding): (&Capture, Option<Finding>)) {
     if let Some(Finding { what, fix, interface, .. }) = finding {
         let command = fix.split("   #").next().unwrap_or(&fix);
-        let on = interface.map(|name| format!(" -i {}", quote(&name))).unwrap_or_default();
+        let on = interface.map(|name| format!(" {}", interface_flag(&name))).unwrap_or_default();
         message(&format!("{what}; {command} ('quaff doctor{on}' has the reason)"));
     }
     shell.notes(&capture.notes);

@@ -2,7 +2,7 @@
 
 use super::progress::{Progress, Totals};
 use crate::cmd::capture::{decap_words, places, terms};
-use crate::exit::Exit;
+use crate::exit::{Exit, RunEnd};
 use crate::shell::{Part, ReadProgress};
 use crate::show::{self, Stream, name};
 use anyhow::Context;
@@ -118,7 +118,8 @@ fn why(report: &FlowReport) -> Vec<String> {
     let damages = damages.map(|damage| format!("DAMAGED: {damage}"));
     let lost = lost_words(report);
     let lost = lost.lines().map(|line| line.trim().to_owned());
-    report.failure.iter().cloned().chain(damages).chain(lost).collect()
+    let found: Vec<_> = report.failure.iter().cloned().chain(damages).chain(lost).collect();
+    if found.is_empty() { RunEnd::from(report).why().into_iter().collect() } else { found }
 }
 
 fn words(report: &FlowReport) -> String {

@@ -13,7 +13,7 @@ use crate::cmd::packet_file;
 use crate::cmd::sending::{Watch, destination};
 use crate::confined;
 use crate::exit::Exit;
-use crate::show::{self, Stream};
+use crate::show::{self, Stream, message};
 use anyhow::{Context as _, ensure};
 use quaff_os::packet::{PacketSocket, packet_sockets};
 use quaff_os::{Stop, clock, rtnl};
@@ -102,7 +102,7 @@ fn replay(args: &Args, recipe: Recipe, watch: &mut Watch) -> anyhow::Result<Exit
     let report = report?;
     let made = *made.lock().unwrap_or_else(PoisonError::into_inner);
     print(args, &report, Some(&made), report::describe_replay)?;
-    Ok(Exit::judged(report.agrees()))
+    Ok(judged(args, report.error.as_deref(), report.agrees(), [report.sent, report.confirmed]))
 }
 
 fn replay_plan(args: &Args) -> ReplayPlan {
@@ -145,7 +145,21 @@ fn send(args: &Args, recipe: Option<Recipe>, watch: &mut Watch) -> anyhow::Resul
         ..Made::default()
     });
     print(args, &report, made.as_ref(), report::describe_send)?;
-    Ok(Exit::judged(report.agrees()))
+    Ok(judged(args, None, report.agrees(), [report.sent, report.confirmed]))
+}
+
+/// The exit status of what was sent. A status that is not 0 has its reason in words, also with `-q`.
+fn judged(args: &Args, error: Option<&str>, agrees: bool, [sent, confirmed]: [u64; 2]) -> Exit {
+    match error {
+        Some(error) => message(error),
+        None if !agrees && args.watch.quiet.is_set() => message(&format!(
+            "done with loss: sent {}, confirmed {}, and not all that was intended left",
+            show::count(sent),
+            show::count(confirmed)
+        )),
+        None => {}
+    }
+    Exit::judged(error.is_none().then_some(agrees))
 }
 
 /// Prints a report, with the counts of the frames made if given; on stderr where stdout has the frames.

@@ -6,7 +6,7 @@ mod report;
 pub(crate) use args::Args;
 
 use crate::exit::Exit;
-use crate::shell::{Incident, Part, Product, ReadProgress, Settings, Shell};
+use crate::shell::{self, Incident, Part, Product, ReadProgress, Settings, Shell};
 use crate::show;
 use quaff::split::{Report, Split};
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let here = split.members().map(|_| true).collect();
     let report = shell.run(Running { split, here, read: ReadProgress::new(&plan.input) })?;
     report::print(&report, &plan, args.report.json, args.watch.quiet.is_set())?;
-    Ok(Exit::of(&report))
+    Ok(shell::ended(&report, !args.watch.quiet.is_set()))
 }
 
 /// A split, as the shell watches it.

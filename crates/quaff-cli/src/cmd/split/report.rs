@@ -15,16 +15,17 @@ const FIGURES_COLUMNS: usize = 54;
 /// Maximum length of a name; of a longer one the start is omitted.
 const NAME_CHARS_MAX: usize = 28;
 
+/// Prints the report as JSON, or in words unless the run is quiet.
 pub(super) fn print(report: &Report, plan: &SplitPlan, is_json: bool, is_quiet: bool) -> anyhow::Result<()> {
     if is_json {
         return show::json(Stream::of_report(plan.takes_stdout()), report);
     }
-    let stream = Stream::of_report(plan.takes_stdout() || is_quiet);
+    if is_quiet {
+        return Ok(());
+    }
+    let stream = Stream::of_report(plan.takes_stdout());
     let columns = if stream == Stream::Stdout { terminal_columns() } else { stderr_columns() };
-    let text = match is_quiet {
-        true => report.failure.iter().map(|failure| format!("FAILED: {}", name(failure))).collect(),
-        false => words(report, plan.is_dry(), columns),
-    };
+    let text = words(report, plan.is_dry(), columns);
     if !text.is_empty() {
         show::report(stream, &text);
     }

@@ -4,7 +4,7 @@ use super::input::RuleArgs;
 use super::report;
 use crate::exit::Exit;
 use crate::flags::{FileArgs, FilesArgs, ReadArg, UserArgs, of, reworded};
-use crate::shell::{ReportArgs, WatchArgs};
+use crate::shell::{self, ReportArgs, WatchArgs};
 use crate::show::{self, Stream};
 use anyhow::{bail, ensure};
 use quaff::streams::{ExtractPlan, IndexTarget, ReaderPlan, StreamsPlan};
@@ -72,8 +72,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     if args.report.json {
         show::json(Stream::of_report(args.print_index), &report)?;
     }
-    report::print(&report, args.watch.quiet.is_set() || args.report.json);
-    Ok(Exit::of(&report))
+    let has_words = !args.watch.quiet.is_set() && !args.report.json;
+    if has_words {
+        report::print(&report);
+    }
+    Ok(shell::ended(&report, has_words))
 }
 
 impl Args {

@@ -5,7 +5,7 @@ use super::printer::{Form, Printer, Side};
 use super::report;
 use crate::exit::Exit;
 use crate::flags::{FileArgs, NoSandboxArg, of};
-use crate::shell::WatchArgs;
+use crate::shell::{self, WatchArgs};
 use crate::show::{self, message};
 use crate::units::choice;
 use anyhow::ensure;
@@ -94,10 +94,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         }
         report.notes.iter().for_each(|note| message(note));
     }
-    if let Some(failure) = &report.failure {
-        message(failure);
-    }
-    Ok(Exit::of(&report))
+    // The words above are those of what is missing.
+    let has_words = !args.watch.quiet.is_set() && report.failure.is_none();
+    Ok(shell::ended(&report, has_words))
 }
 
 /// Refuses a stdout that bytes cannot go to: a terminal, or one that was closed.

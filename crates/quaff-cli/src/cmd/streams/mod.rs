@@ -37,6 +37,13 @@ enum StreamsCommand {
     Follow(Box<follow::Args>),
 }
 
+impl Args {
+    /// It reads packets of interfaces.
+    pub(crate) fn is_live(&self) -> bool {
+        self.command.is_none() && self.script.is_live()
+    }
+}
+
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     match args.command {
         None => script::run(&args.script),

@@ -4,13 +4,9 @@ use crate::cmd::capture::terms;
 use crate::show::{self, name};
 use quaff::streams::{Gap, StreamsReport};
 
-/// Prints the sums on stderr; of a quiet run the failure.
-pub(super) fn print(report: &StreamsReport, is_quiet: bool) {
-    if !is_quiet {
-        show::say(words(report).trim_end());
-    } else if let Some(failure) = &report.failure {
-        show::message(failure);
-    }
+/// Prints the sums on stderr.
+pub(super) fn print(report: &StreamsReport) {
+    show::say(words(report).trim_end());
 }
 
 fn words(report: &StreamsReport) -> String {

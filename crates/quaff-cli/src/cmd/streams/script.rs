@@ -5,7 +5,7 @@ use super::run::{progress, settings};
 use super::script_report;
 use crate::exit::Exit;
 use crate::flags::{CoresArg, FilesArgs, LaneArgs, MeteredArgs, UserArgs, of};
-use crate::shell::{Part, Product, ReadProgress, ReportArgs, Shell, WatchArgs};
+use crate::shell::{self, Part, Product, ReadProgress, ReportArgs, Shell, WatchArgs};
 use crate::show::{self, Stream};
 use crate::units;
 use anyhow::{Context, bail, ensure};
@@ -91,8 +91,9 @@ pub(super) fn run(args: &ScriptArgs) -> anyhow::Result<Exit> {
     if args.report.json {
         show::json(Stream::of_report(takes_stdout), &report)?;
     }
-    script_report::print(&report, args.watch.quiet.is_set() || args.report.json);
-    Ok(Exit::of(&report))
+    let is_quiet = args.watch.quiet.is_set() || args.report.json;
+    let has_words = script_report::print(&report, is_quiet);
+    Ok(shell::ended(&report, has_words))
 }
 
 /// Scripts, as the shell watches them.
@@ -119,6 +120,10 @@ impl Product for Running {
 }
 
 impl ScriptArgs {
+    pub(super) fn is_live(&self) -> bool {
+        self.input.is_live()
+    }
+
     fn plan(&self) -> anyhow::Result<ScriptsPlan> {
         let takes_stdout = self.out.is_none() || self.report.json;
         ensure!(!takes_stdout || !was_stdout_closed(), "stdout is closed: use a pipe, a file, or --out");

@@ -5,16 +5,16 @@ use crate::show::{self, name};
 use quaff::streams::{ScriptsReport, StreamSums};
 use quaff_script::ScriptTally;
 
-/// Prints the sums on stderr; of a quiet run the failure, and the scripts that failed.
-pub(super) fn print(report: &ScriptsReport, is_quiet: bool) {
+/// Prints the sums on stderr; of a quiet run the scripts that failed. Returns whether a failure of the run is in what
+/// was printed.
+pub(super) fn print(report: &ScriptsReport, is_quiet: bool) -> bool {
     if !is_quiet {
         show::say(words(report).trim_end());
-        return;
+        return true;
     }
-    report.scripts.iter().flat_map(failures).for_each(|words| show::message(&words));
-    if let Some(failure) = &report.failure {
-        show::message(failure);
-    }
+    let failures: Vec<_> = report.scripts.iter().flat_map(failures).collect();
+    failures.iter().for_each(|words| show::message(words));
+    report.failure.is_none() && !failures.is_empty()
 }
 
 fn words(report: &ScriptsReport) -> String {

@@ -121,6 +121,13 @@ pub(crate) struct Args {
     pub(super) no_sandbox: NoSandboxArg,
 }
 
+impl Args {
+    /// An interface, not files.
+    pub(crate) fn is_live(&self) -> bool {
+        !self.interface.is_empty()
+    }
+}
+
 const EXAMPLES: &str = "\
 Examples:
   quaff verify all.pcapng
