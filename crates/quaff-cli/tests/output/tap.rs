@@ -167,6 +167,75 @@ fn assert_taken_over(test: &str, forward: &str) {
 }
 
 #[test]
+fn a_second_tap_and_remove_are_refused_while_one_runs() {
+    for forward in [KERNEL, XDP] {
+        let Some(line) = Line::by(test_name!(), forward) else { return };
+        let before = line.settings();
+        let tap = line.tap(&["--forward", forward]);
+        let during = line.settings();
+        let other = line.path("other");
+        std::fs::create_dir(&other).expect("a folder");
+        for args in [
+            &["tap", A, B, "--dir", &other][..],
+            &["tap", B, A, "--dir", &other],
+            &["tap", A, B, "--forward", XDP, "--dir", &other],
+            &["tap", "--remove", A, B],
+            &["tap", "--remove", B, A],
+        ] {
+            let refused = finish(line.quaff(line.mid(), args));
+            assert_eq!(refused.code, 2, "{args:?}: {}", refused.stderr);
+            let words = format!("is a port of a tap that runs by process {}", tap.pid());
+            assert!(refused.stderr.contains(&words), "{args:?}: {}", refused.stderr);
+        }
+        assert_eq!(line.settings(), during);
+        sent(line.send_both(1000, 10_000), 1000);
+        let ended = interrupt(tap);
+        assert_eq!(ended.code, 0, "{} {}", ended.json, ended.stderr);
+        assert_clean(&ended, 1000);
+        assert_eq!(line.settings(), before);
+    }
+}
+
+#[test]
+fn a_redirect_that_another_program_removes_is_restored_and_reported() {
+    let Some(line) = Line::new(test_name!()) else { return };
+    let before = line.settings();
+    let mut tap = line.tap(&[]);
+    line.run(&format!("tc qdisc del dev {A} clsact"));
+    let words = format!("another program has removed the redirect of {A}; it is restored");
+    assert!(tap.hears(&words, PATIENCE), "{}", tap.heard);
+    line.run(&format!("tc filter del dev {B} ingress"));
+    let words = format!("another program has removed the redirect of {B}; it is restored");
+    assert!(tap.hears(&words, PATIENCE), "{}", tap.heard);
+    sent(line.send_both(1000, 10_000), 1000);
+    let ended = interrupt(tap);
+    // No frame was there to be lost, and still the line was cut.
+    assert_eq!((ended.code, &ended.json["redirect_removed"]), (1, &2.into()), "{}", ended.stderr);
+    assert_clean(&ended, 1000);
+    assert_eq!(line.settings(), before);
+}
+
+#[test]
+fn a_line_that_stays_cut_ends_with_2() {
+    let Some(line) = Line::by(test_name!(), XDP) else { return };
+    let mut tap = line.tap(&["--forward", XDP]);
+    let replace = || {
+        let mut asm = Asm::default();
+        asm.mov64(Reg::R0, Verdict::XdpPass);
+        asm.exit();
+        let program = Program::load_xdp("foreign", asm)?;
+        let mut rtnl = Rtnl::open()?;
+        let index = rtnl.link(A)?.index;
+        rtnl.change(index, LinkChange::ReplaceXdp(&program))
+    };
+    line.mid().run(replace).expect("entered").expect("replaced");
+    assert!(tap.hears("THE LINE IS CUT", PATIENCE), "{}", tap.heard);
+    let ended = interrupt(tap);
+    assert_eq!(ended.code, 2, "{} {}", ended.json, ended.stderr);
+    assert_eq!(ended.stderr.matches("THE LINE IS CUT").count(), 1, "{}", ended.stderr);
+}
+
+#[test]
 fn the_line_stays_up_when_asked() {
     let Some(line) = Line::new(test_name!()) else { return };
     let before = line.settings();

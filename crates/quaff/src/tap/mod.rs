@@ -13,6 +13,7 @@
 
 mod account;
 mod follow;
+mod lock;
 mod ports;
 mod redirect;
 
@@ -23,6 +24,7 @@ use crate::doctor::{self, Change, Done, STATE};
 use crate::{Error, Result};
 use account::Passed;
 use follow::Follower;
+use lock::PortLocks;
 use ports::Existing;
 use quaff_os::link_counters::LinkCounters;
 use quaff_os::rtnl::{Link, Rtnl};
@@ -42,6 +44,11 @@ pub struct Tap {
     follower: Option<Follower>,
     /// Nothing has to be undone.
     is_over: bool,
+    /// Times that another program has removed a redirect, and a port without one that could not be attached again.
+    cuts: u64,
+    is_cut: [bool; 2],
+    /// Of both ports, until the end of the process.
+    _locks: PortLocks,
 }
 
 /// The counters of a port at the start.
@@ -64,6 +71,10 @@ pub struct Ended {
     pub news: Vec<String>,
     /// Why a redirect could not be removed.
     pub failures: Vec<String>,
+    /// Times that another program has removed a redirect during the run: frames did not pass until it was restored.
+    pub cuts: u64,
+    /// A redirect is missing at the end, and could not be restored.
+    pub is_cut: bool,
 }
 
 /// The settings that a tap of these ports changes, in their order; the last step is the redirect.
@@ -79,10 +90,11 @@ pub fn changes(ports: &[String; 2], forwarder: Forwarder) -> Result<Vec<Change>>
 /// changed. Returns the ports whose redirect was removed, and the settings.
 ///
 /// # Errors
-/// A port does not exist, or the kernel refuses.
+/// A port does not exist, a tap of it runs, or the kernel refuses.
 pub fn remove(ports: &[String; 2]) -> Result<(Vec<String>, Vec<Done>)> {
     let mut rtnl = Rtnl::open()?;
     let links = [rtnl.link(&ports[0])?, rtnl.link(&ports[1])?];
+    let _locks = PortLocks::take(&links)?;
     let mut removed = Vec::new();
     for (from, to) in [(&links[0], &links[1]), (&links[1], &links[0])] {
         if redirect::exists(&mut rtnl, from, to)? {
@@ -100,11 +112,22 @@ impl Tap {
     /// The ports cannot be tapped, or a setting cannot be changed.
     pub fn start(ports: &[String; 2], forwarder: Forwarder) -> Result<Self> {
         let mut rtnl = Rtnl::open()?;
+        // First: the redirect of a tap that runs looks like one that was left.
+        let locks = PortLocks::take(&[rtnl.link(&ports[0])?, rtnl.link(&ports[1])?])?;
         let (links, existing) = ports::check(ports, forwarder, &mut rtnl)?;
         let state = state_file(&links)?;
         let changes = ports::changes(&links, forwarder)?;
-        let mut tap =
-            Self { links, state, redirects: Vec::new(), before: Vec::new(), follower: None, is_over: false };
+        let mut tap = Self {
+            links,
+            state,
+            redirects: Vec::new(),
+            before: Vec::new(),
+            follower: None,
+            is_over: false,
+            cuts: 0,
+            is_cut: [false; 2],
+            _locks: locks,
+        };
         let changed = doctor::fix(&changes, &tap.state)?;
         if let Some((done, why)) = changed.iter().find_map(|done| Some((done, done.refused.as_ref()?))) {
             return Err(Error::Plan(format!("{} could not be changed: {why}", done.what)));
@@ -143,10 +166,40 @@ impl Tap {
         self.follower.as_ref().map_or_else(Vec::new, Follower::news)
     }
 
+    /// Looks at both redirects, and attaches again what another program has removed. Returns a sentence about each.
+    pub fn watch(&mut self) -> Vec<String> {
+        let Ok(mut rtnl) = Rtnl::open() else { return Vec::new() };
+        let mut found = Vec::new();
+        for (from, to) in [(0, 1), (1, 0)] {
+            let ports = (&self.links[from], &self.links[to]);
+            // An interface that is gone or cannot be read now is the recorder's to report.
+            let Ok(is_there) = redirect::exists(&mut rtnl, ports.0, ports.1) else { continue };
+            let was_cut = std::mem::replace(&mut self.is_cut[from], !is_there);
+            if is_there {
+                continue;
+            }
+            self.cuts += u64::from(!was_cut);
+            let attached = self.redirects[from].restore(&mut rtnl, ports);
+            self.is_cut[from] = attached.is_err();
+            let what = format!("another program has removed the redirect of {}", ports.0.name);
+            match attached {
+                Ok(()) => found.push(format!("{what}; it is restored, and frames in between did not pass")),
+                // It is tried again, and said once.
+                Err(_) if was_cut => {}
+                Err(error) => {
+                    found.push(format!("{what}: THE LINE IS CUT, and it cannot be restored: {error}"))
+                }
+            }
+        }
+        found
+    }
+
     /// Ends the tap, after the capture: removes the redirect and restores the ports, unless it `stays`. `recorded` is
     /// of the ports in their order.
     pub fn finish(mut self, recorded: [Recorded; 2], stays: bool) -> Result<Ended> {
+        let cut = self.watch();
         let news = self.follower.take().map_or_else(Vec::new, Follower::stop);
+        let news = cut.into_iter().chain(news).collect();
         let mut rtnl = Rtnl::open()?;
         let failures = if stays { Vec::new() } else { self.detach_all(&mut rtnl) };
         let [there, back] = [self.passed(&mut rtnl, 0, 1), self.passed(&mut rtnl, 1, 0)];
@@ -161,7 +214,8 @@ impl Tap {
             true => Vec::new(),
             false => doctor::undo(&self.state)?.into_iter().filter(|done| done.refused.is_some()).collect(),
         };
-        Ok(Ended { directions, left, news, failures })
+        let (cuts, is_cut) = (self.cuts, self.is_cut.contains(&true));
+        Ok(Ended { directions, left, news, failures, cuts, is_cut })
     }
 
     /// The frames from port `from` to port `to` since the start. Counters of a port that is gone stay as they were.

@@ -7,6 +7,7 @@ use crate::{Error, Result};
 use quaff_os::ethtool::Card;
 use quaff_os::rtnl::{Link, LowerLink, Rtnl};
 use quaff_os::xdp::forwards_by_xdp;
+use quaff_wire::printable::{operands, quote};
 use std::net::IpAddr;
 use std::path::Path;
 
@@ -52,7 +53,8 @@ pub(super) fn check(
             let (name, ip, prefix) = (&link.name, address.ip, address.prefix);
             return Err(Error::Plan(format!(
                 "{name} has the address {ip}/{prefix}: the host would lose it, as all frames pass to the other port; remove it \
-                 ('ip address delete {ip}/{prefix} dev {name}') or choose another port"
+                 ('ip address delete {ip}/{prefix} dev {}') or choose another port",
+                quote(name)
             )));
         }
     }
@@ -60,8 +62,10 @@ pub(super) fn check(
     let [of_a, of_b] = existing;
     if of_a != of_b {
         return Err(Error::Plan(format!(
-            "only one of {} and {} has the redirect of a tap: remove it ('quaff tap --remove {} {}')",
-            a.name, b.name, a.name, b.name
+            "only one of {} and {} has the redirect of a tap: remove it ('quaff tap --remove {}')",
+            a.name,
+            b.name,
+            operands(&[&a.name, &b.name])
         )));
     }
     Ok((links, of_a))
@@ -76,7 +80,7 @@ fn refuse_in_use(link: &Link, other: &Link, all: &[Link]) -> Result<()> {
     let name =
         |index| all.iter().find(|it| it.index == index).map_or("another interface", |it| it.name.as_str());
     if let Some(master) = link.master {
-        let (master, name) = (name(master), &link.name);
+        let (master, name) = (name(master), quote(&link.name));
         return refused(format!(
             "is a port of {master}: take it out first ('ip link set dev {name} nomaster')"
         ));
@@ -85,7 +89,7 @@ fn refuse_in_use(link: &Link, other: &Link, all: &[Link]) -> Result<()> {
         return refused(format!("carries {}, which would receive nothing: remove that first", above.name));
     }
     if link.xdp_program.is_some() && !forwards_by_xdp(link, other.index) {
-        let name = &link.name;
+        let name = quote(&link.name);
         return refused(format!(
             "has an XDP program, which takes frames before they are recorded: detach it ('ip link set dev {name} xdp off')"
         ));
@@ -106,8 +110,9 @@ fn existing(from: &Link, to: &Link, forwarder: Forwarder, rtnl: &mut Rtnl) -> Re
     if is_other {
         let (by, name, other) = (if is_xdp { "tc" } else { "XDP" }, &from.name, &to.name);
         return Err(Error::Plan(format!(
-            "{name} has the redirect of an earlier tap, by {by}: remove it ('quaff tap --remove {name} {other}'), or choose it \
-             by `forward`"
+            "{name} has the redirect of an earlier tap, by {by}: remove it ('quaff tap --remove {}'), or choose it \
+             by `forward`",
+            operands(&[name, other])
         )));
     }
     if has_tc || has_xdp && !has_ingress {
@@ -122,8 +127,9 @@ fn existing(from: &Link, to: &Link, forwarder: Forwarder, rtnl: &mut Rtnl) -> Re
     };
     Err(Error::Plan(format!(
         "{name} has an ingress or clsact discipline of another program{with}, which a tap would disturb: 'tc filter show dev \
-         {name} ingress' shows it; remove it ('tc qdisc del dev {name} clsact') or choose another port",
-        name = from.name
+         {word} ingress' shows it; remove it ('tc qdisc del dev {word} clsact') or choose another port",
+        name = from.name,
+        word = quote(&from.name)
     )))
 }
 

@@ -84,6 +84,15 @@ impl Redirect {
         Ok(())
     }
 
+    /// Attaches it to the first port again, after another program has removed it, beside what that has attached since.
+    pub(super) fn restore(&self, rtnl: &mut Rtnl, (from, to): (&Link, &Link)) -> Result<()> {
+        let is_attached = match self {
+            Self::Tc { .. } => rtnl.has_ingress(from.index)?,
+            Self::Xdp(_) => false,
+        };
+        self.attach(rtnl, from, to, is_attached)
+    }
+
     /// Frames that it has passed on.
     pub(super) fn count(&self) -> u64 {
         match self {
@@ -113,7 +122,9 @@ pub(super) fn check_sends_redirected(link: &Link) -> Result<()> {
 
 /// Returns whether `from` has a redirect to `to`.
 pub(super) fn exists(rtnl: &mut Rtnl, from: &Link, to: &Link) -> Result<bool> {
-    Ok(forwards_by_xdp(from, to.index) || rtnl.filters(from.index)?.contains(&listed(to.index)))
+    // Looked up again: the program may be younger than `from`, or gone.
+    Ok(forwards_by_xdp(&rtnl.link(&from.name)?, to.index)
+        || rtnl.filters(from.index)?.contains(&listed(to.index)))
 }
 
 /// Removes the redirect of the frames that `from` receives, and `clsact` unless other programs have attached something

@@ -20,6 +20,7 @@ use args::{Forward, OnExit};
 use quaff::tap::{self, Direction, Ended, Forwarder, Recorded, Tap};
 use quaff_os::rtnl;
 use quaff_os::{Signal, Signals};
+use quaff_wire::printable::operands;
 use recorder::{Outcome, Recorder};
 use serde_json::json;
 use std::ffi::OsString;
@@ -43,12 +44,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let plan = native.plan()?.validate()?;
     let forwarder = forwarder(args.forward, plan.input.ring_bytes);
     let signals = shell::block(&[Signal::SIGUSR1, Signal::SIGCHLD])?;
-    let tap = forwarder.map(|forwarder| Tap::start(&ports, forwarder)).transpose()?;
+    let mut tap = forwarder.map(|forwarder| Tap::start(&ports, forwarder)).transpose()?;
     if tap.is_some() && !args.recorder.is_quiet() {
         let by = if args.forward == Forward::Xdp { ", by XDP" } else { "" };
         say(&format!("the kernel forwards between {} and {}{by}", name(&ports[0]), name(&ports[1])));
     }
-    let outcome = record(&line, tap.as_ref(), &signals)?;
+    let outcome = record(&line, tap.as_mut(), &signals)?;
     finish(args, &ports, tap, outcome)
 }
 
@@ -63,14 +64,16 @@ fn forwarder(forward: Forward, ring_bytes: usize) -> Option<Forwarder> {
 }
 
 /// Runs the recorder to its end.
-fn record(line: &[OsString], tap: Option<&Tap>, signals: &Signals) -> anyhow::Result<Outcome> {
+fn record(line: &[OsString], mut tap: Option<&mut Tap>, signals: &Signals) -> anyhow::Result<Outcome> {
     let mut recorder = Recorder::start(line)?;
     loop {
         match signals.next(LOOK)?.map(|heard| heard.signal) {
             Some(Signal::SIGCHLD) | None => {}
             Some(signal) => recorder.signal(signal),
         }
-        tap.map(Tap::news).unwrap_or_default().iter().for_each(|news| show::incident(news));
+        if let Some(tap) = &mut tap {
+            tap.watch().iter().chain(&tap.news()).for_each(|news| show::incident(news));
+        }
         if let Some(outcome) = recorder.outcome()? {
             return Ok(outcome);
         }
@@ -101,6 +104,7 @@ fn finish(args: &Args, ports: &[String; 2], tap: Option<Tap>, outcome: Outcome) 
         ledger["forward"] = json!(args.forward.word());
         ledger["still_forwarding"] = json!(is_forwarding);
         ledger["not_restored"] = json!(ended.left);
+        ledger["redirect_removed"] = json!(ended.cuts);
         show::json(Stream::Stdout, &ledger)?;
     }
     if let Some(death) = &outcome.death {
@@ -111,19 +115,30 @@ fn finish(args: &Args, ports: &[String; 2], tap: Option<Tap>, outcome: Outcome) 
     }
     report::undone(&ended);
     if is_forwarding {
-        let [a, b] = names.map(show::name);
+        let ([a, b], words) = (names.map(show::name), operands(&names));
         message(&format!(
-            "{a} and {b} forward on without a recorder, and their links are followed no longer; 'quaff tap --remove {a} {b}' ends \
-             it and restores them"
+            "{a} and {b} forward on without a recorder, and their links are followed no longer; 'quaff tap --remove {}' ends \
+             it and restores them",
+            name(&words)
         ));
     }
-    Ok(Exit::judged(judged(&outcome, &ended)))
+    let is_whole = judged(&outcome, &ended);
+    // The recorder gives the reason of its own status.
+    if args.recorder.is_quiet() && is_whole == Some(false) && outcome.code == Some(0) {
+        message(
+            "done with loss: frames did not pass, or the line was changed; without -q the report has the counts",
+        );
+    }
+    Ok(Exit::judged(is_whole))
 }
 
 /// Returns whether nothing is lost and all is restored; `None` if the recorder failed.
 fn judged(outcome: &Outcome, ended: &Ended) -> Option<bool> {
     let is_restored = ended.left.is_empty() && ended.failures.is_empty();
-    let is_clean = ended.directions.iter().all(Direction::is_clean) && is_restored;
+    let is_clean = ended.directions.iter().all(Direction::is_clean) && is_restored && ended.cuts == 0;
+    if ended.is_cut {
+        return None;
+    }
     let code = outcome.code.filter(|code| matches!(code, 0 | 1))?;
     Some(code == 0 && is_clean)
 }
@@ -132,7 +147,7 @@ fn judged(outcome: &Outcome, ended: &Ended) -> Option<bool> {
 fn passive([a, b]: [&str; 2], [of_a, of_b]: [Recorded; 2]) -> Ended {
     let directions =
         [Direction::without_forwarding([a, b], &of_a), Direction::without_forwarding([b, a], &of_b)];
-    Ended { directions, left: Vec::new(), news: Vec::new(), failures: Vec::new() }
+    Ended { directions, left: Vec::new(), news: Vec::new(), failures: Vec::new(), cuts: 0, is_cut: false }
 }
 
 fn remove(ports: &[String; 2], is_json: bool) -> anyhow::Result<Exit> {
