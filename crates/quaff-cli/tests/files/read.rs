@@ -9,7 +9,7 @@ use quaff_lab::ChildProcess;
 use quaff_os::Signal;
 use quaff_testkit::{captures, skip, test_name};
 use quaff_wire::decode::Item;
-use std::io::Write;
+use std::io::{Read as _, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -386,7 +386,7 @@ fn follow(args: &[&str]) -> ChildProcess {
     ChildProcess::start(command).expect("quaff runs")
 }
 
-fn wait_until(what: impl Fn() -> bool) {
+fn wait_until(mut what: impl FnMut() -> bool) {
     let started = Instant::now();
     while !what() {
         assert!(started.elapsed() < PATIENCE, "it does not come to that");
@@ -574,31 +574,69 @@ fn input_files_are_not_removed_and_a_pipe_is_not_followed() {
 }
 
 #[test]
-fn a_pipe_that_no_process_opens_can_be_interrupted() {
+fn the_first_signal_ends_each_command_that_waits_for_the_writer_of_a_pipe() {
     let dir = folder();
-    let fifo = path(&dir, "fifo");
+    let (fifo, out) = (path(&dir, "fifo"), path(&dir, "out"));
     run(Command::new("mkfifo").arg(&fifo));
-    let mut child = Command::new(QUAFF)
-        .args(["capture", "--read", &fifo, "-w", &path(&dir, "x.pcapng")])
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("quaff runs");
-    // A signal before the pipe is opened ends the run with no packet, and status 0.
-    wait_until(|| waits_for_writer(child.id()));
-    let pid = child.id().to_string();
-    let begun = Instant::now();
-    // It hears one signal, and waits on; a second one ends it.
-    while child.try_wait().expect("it runs").is_none() {
-        assert!(begun.elapsed() < PATIENCE, "it still waits");
-        let _ = Command::new("kill").args(["-INT", &pid]).status();
-        std::thread::sleep(Duration::from_millis(500));
+    for line in [
+        "capture --read FIFO -w OUT",
+        "capture --read FIFO --decap auto --from 1 -w OUT",
+        "flows --read FIFO --csv OUT",
+        "flows top --read FIFO --once",
+        "split --read FIFO -w OUT",
+        "streams --read FIFO --script default --out OUT",
+        "streams extract --read FIFO --dir OUT",
+        "merge FIFO -w OUT",
+        "merge --reorder FIFO -w OUT",
+        "replay FIFO -w OUT",
+        "verify FIFO",
+        "info FIFO",
+    ] {
+        let args = line.split(' ').map(|word| match word {
+            "FIFO" => &fifo,
+            "OUT" => &out,
+            word => word,
+        });
+        let mut child =
+            Command::new(QUAFF).args(args).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let pid = child.id();
+        wait_until(|| has_open(pid, &fifo));
+        // It has masked the signal, or has not: both end it.
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(child.try_wait().expect("asked").is_none(), "{line} waits");
+        run(Command::new("kill").args(["-INT", &pid.to_string()]));
+        wait_until(|| child.try_wait().expect("asked").is_some());
+        let mut said = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        assert!(!said.contains("panicked") && !said.contains("immediately"), "{line}: {said}");
+        let _ = std::fs::remove_file(&out);
+        let _ = std::fs::remove_dir_all(&out);
     }
-    assert_eq!(child.wait().expect("it has ended").code(), Some(2));
 }
 
-/// Returns whether a thread of `pid` is in the kernel's open(2) of a pipe that no process writes.
-fn waits_for_writer(pid: u32) -> bool {
-    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let where_it_waits = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("wchan"));
-    tasks.map(where_it_waits).any(|it| it.is_ok_and(|name| name == "wait_for_partner"))
+/// Whoever opens the pipe late is read as any other writer.
+#[test]
+fn a_pipe_is_read_whole_however_late_its_writer_comes() {
+    let dir = folder();
+    let (fifo, made) = (path(&dir, "fifo"), path(&dir, "made.pcapng"));
+    run(Command::new("mkfifo").arg(&fifo));
+    run(Command::new(QUAFF).args(["generate", "--count", "5000", "--size", "1000", "-w", &made]));
+    for seconds in ["0", "0.5"] {
+        let script = format!("sleep {seconds}; exec cat '{made}' > '{fifo}'");
+        let mut writer = Command::new("sh").args(["-c", &script]).spawn().expect("sh runs");
+        let ended = capture(&["--read", &fifo, "-w", &path(&dir, "x.pcapng")]);
+        assert_eq!((ended.code, &ended.json["written"]), (0, &5000.into()), "{}", ended.stderr);
+        assert!(writer.wait().expect("it ends").success());
+    }
+    // One that writes nothing is an empty file, at once.
+    let mut writer = Command::new("sh").args(["-c", &format!(": > '{fifo}'")]).spawn().expect("sh runs");
+    let ended = capture(&["--read", &fifo, "-w", &path(&dir, "x.pcapng")]);
+    writer.wait().expect("it ends");
+    assert_eq!(ended.json["written"].as_u64().unwrap_or(0), 0, "{}", ended.stderr);
+}
+
+/// Returns whether a process has opened that file.
+fn has_open(pid: u32, file: &str) -> bool {
+    let open = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    open.map(|fd| std::fs::read_link(fd.path())).any(|to| to.is_ok_and(|to| to == std::path::Path::new(file)))
 }

@@ -2,13 +2,14 @@
 
 use super::Options;
 use super::watch::Watch;
-use nix::fcntl::{FcntlArg, fcntl};
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use quaff_os::disk::Reader;
 use quaff_os::{Result, Stop, Try, Wakeup};
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read};
 use std::os::fd::AsFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Duration;
 
@@ -29,6 +30,8 @@ pub(super) struct Input {
 enum InputKind {
     Regular(Regular, Option<Follow>),
     Stream(File),
+    /// A pipe with a name that may have no writer yet: it is opened without waiting for one (fifo(7)).
+    Fifo(File),
 }
 
 #[derive(Debug)]
@@ -57,6 +60,18 @@ impl Input {
             return Ok(Self { kind: stream(stdin.into()), stop });
         }
         let found = path.metadata().trying(tried)?;
+        if found.file_type().is_fifo() {
+            let file = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path);
+            let file = file.trying(tried)?;
+            // Between both calls another file may have taken its place.
+            let is_fifo = file.metadata().trying(tried)?.file_type().is_fifo();
+            let kind = if is_fifo {
+                InputKind::Fifo(file)
+            } else {
+                InputKind::Stream(blocking(file).trying(tried)?)
+            };
+            return Ok(Self { kind, stop });
+        }
         if !found.is_file() {
             return Ok(Self { kind: stream(File::open(path).trying(tried)?), stop });
         }
@@ -75,9 +90,30 @@ impl Input {
     pub(super) fn is_cached(&mut self, bytes: usize) -> bool {
         match &mut self.kind {
             InputKind::Regular(file, _) => file.is_cached(bytes),
-            InputKind::Stream(_) => false,
+            InputKind::Stream(_) | InputKind::Fifo(_) => false,
         }
     }
+}
+
+/// Waits for the first bytes or the end of a pipe with a name; returns `false` after the stop. The first reader of a
+/// pipe that nothing has opened for writing yet would read its end.
+fn wait_for_writer(file: &File, stop: &Stop) -> io::Result<bool> {
+    while !stop.raised() {
+        let mut fds = [PollFd::new(file.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut fds, PollTimeout::try_from(LOOK).unwrap_or(PollTimeout::MAX)) {
+            Ok(0) | Err(nix::Error::EINTR) => {}
+            Ok(_) => return Ok(true),
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Ok(false)
+}
+
+/// The file without O_NONBLOCK.
+fn blocking(file: File) -> nix::Result<File> {
+    let flags = OFlag::from_bits_retain(fcntl(&file, FcntlArg::F_GETFL)?);
+    fcntl(&file, FcntlArg::F_SETFL(flags - OFlag::O_NONBLOCK))?;
+    Ok(file)
 }
 
 /// Enlarges a pipe; other streams do not support that.
@@ -93,6 +129,13 @@ impl Read for Input {
         loop {
             let done = match &mut self.kind {
                 InputKind::Stream(_) if self.stop.raised() => Ok(0),
+                InputKind::Fifo(file) => match wait_for_writer(file, &self.stop)? {
+                    true => {
+                        self.kind = stream(blocking(file.try_clone()?)?);
+                        continue;
+                    }
+                    false => Ok(0),
+                },
                 InputKind::Stream(file) => file.read(out),
                 InputKind::Regular(_, None) if self.stop.raised() => Ok(0),
                 InputKind::Regular(file, follow) => match (file.read(out), follow) {
