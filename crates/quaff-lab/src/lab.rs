@@ -12,6 +12,7 @@ mod rooms;
 pub(crate) use plan::MIRROR_IF;
 pub use plan::{FAR, LabEnd, LabPlan, Layout, MIDDLE_IFS, MTU_MAX, ROUTED, RX, TX};
 
+use crate::owner::Owner;
 use crate::registry::{self, Entry, Found, Hold, Record};
 use crate::{Error, Result};
 use plan::MTU_MIN;
@@ -41,6 +42,8 @@ pub struct LabInfo {
     pub in_use: bool,
     /// The process that created it.
     pub pid: u32,
+    /// The process to which it belongs: it called `quaff lab up`, still runs, and is no parent of this process.
+    pub owner: Option<u32>,
 }
 
 /// A handle on a lab.
@@ -84,7 +87,8 @@ impl Lab {
         sweep();
         let (name, mut entry) = claim(plan.name.as_deref())?;
         let is_between = plan.layout != Layout::Pair;
-        let record = Record { mtu: plan.mtu, persistent: false, pid: std::process::id(), is_between };
+        let record =
+            Record { mtu: plan.mtu, persistent: false, pid: std::process::id(), is_between, owner: None };
         entry.write(&record)?;
         match layout::build(&name, plan) {
             Ok(rooms) => Ok(Self::of(&name, rooms, record, Some(entry), None)),
@@ -151,7 +155,7 @@ impl Lab {
 
     /// Keeps the lab when this handle is dropped, until it is [taken down](Self::take_down).
     pub fn keep(mut self) -> Result<LabInfo> {
-        self.record.persistent = true;
+        (self.record.persistent, self.record.owner) = (true, Owner::caller());
         if let Some(entry) = &mut self.owned {
             entry.write(&self.record)?;
         }
@@ -257,6 +261,7 @@ fn info(name: &str, record: &Record, in_use: bool) -> LabInfo {
         persistent: record.persistent,
         in_use,
         pid: record.pid,
+        owner: record.owner.as_ref().filter(|owner| owner.is_other()).map(|owner| owner.pid),
     }
 }
 

@@ -15,6 +15,7 @@ mod child_process;
 mod error;
 mod interface;
 mod lab;
+mod owner;
 mod probe;
 mod process_mark;
 mod registry;

@@ -4,6 +4,7 @@
 //! however the owner ends. A lab that is not persistent and whose lock is free was left by a killed run. This module
 //! uses files and locks only, never a namespace.
 
+use crate::owner::Owner;
 use crate::{Error, Result};
 use quaff_os::Try;
 use serde::{Deserialize, Serialize};
@@ -33,6 +34,9 @@ pub(crate) struct Record {
     /// True if it has two senders and a device between them.
     #[serde(default)]
     pub(crate) is_between: bool,
+    /// Of a lab that outlives its creator.
+    #[serde(default)]
+    pub(crate) owner: Option<Owner>,
 }
 
 /// The file of a lab, locked.
@@ -79,7 +83,7 @@ impl Entry {
             .create(DIR)
             .trying(|| format!("create {DIR}"))
             .map_err(advise_root)?;
-        let made = OpenOptions::new().read(true).write(true).create_new(true).mode(0o644).open(path(name));
+        let made = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path(name));
         let file = match made {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
             made => made.trying(|| format!("create {}", path(name).display())).map_err(advise_root)?,

@@ -58,9 +58,10 @@ struct UpArgs {
 
 /// Take a lab down
 ///
-/// Without a name it takes down the only lab that is up. A lab that is in use stays up.
+/// Without a name it takes down the only lab that is up. A lab that is in use stays up. With --all, so does one that
+/// another shell or program has created that still runs: its name takes it down.
 #[derive(Debug, clap::Args)]
-#[command(mut_args(of("all", |arg| arg.conflicts_with("name").help("Take down all labs that are not in use"))))]
+#[command(mut_args(of("all", |arg| arg.conflicts_with("name").help("Take down all labs that are not in use, and whose owner has ended or is this shell"))))]
 struct DownArgs {
     /// Lab to take down
     name: Option<String>,
@@ -130,7 +131,13 @@ fn down(args: DownArgs) -> anyhow::Result<Exit> {
 
 fn down_all() -> anyhow::Result<Exit> {
     let mut failures = 0;
-    for LabInfo { name, .. } in Lab::list()? {
+    for LabInfo { name, owner, .. } in Lab::list()? {
+        if let Some(pid) = owner {
+            show::message(&format!(
+                "the lab {name} belongs to process {pid}, which still runs: left up; 'quaff lab down {name}' takes it down"
+            ));
+            continue;
+        }
         match Lab::take_down(&name) {
             Ok(()) => show::print(&format!("The lab {name} is down.")),
             // Another process has just taken it down.

@@ -342,3 +342,35 @@ fn a_lab_that_stays_up_names_the_process_that_uses_it() {
     running.finish(PATIENCE).expect("it ends");
     stdout(&output(&["down", &name]));
 }
+
+/// Labs of others are seen in a namespace of mounts of the test's own only: those of this machine are not touched.
+#[test]
+fn down_all_leaves_the_labs_of_others_that_still_run() {
+    let test = test_name!();
+    if !permitted(test) {
+        return;
+    }
+    let script = format!(
+        "set -e\n\
+         mount -t tmpfs none /run\n\
+         {QUAFF} lab up --name mine >/dev/null\n\
+         sh -c '{QUAFF} lab up --name other >/dev/null; exec sleep 100' & other=$!\n\
+         until {QUAFF} lab list | grep -q other; do sleep 0.1; done\n\
+         {QUAFF} lab down --all\n\
+         echo between\n\
+         {QUAFF} lab list\n\
+         kill $other; wait $other || true\n\
+         {QUAFF} lab down --all\n\
+         {QUAFF} lab list"
+    );
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation", "private", "sh", "-c", &script]).env_remove("QUAFF_LAB");
+    let done = command.output().expect("unshare runs");
+    let (said, errors) = (stdout(&done), String::from_utf8_lossy(&done.stderr).into_owned());
+    let (first, second) = said.split_once("between").unwrap_or_else(|| panic!("{said} {errors}"));
+    assert!(first.contains("The lab mine is down.") && !first.contains("other is down"), "{said}");
+    assert!(errors.contains("the lab other belongs to process"), "{errors}");
+    assert!(errors.contains("'quaff lab down other'"), "{errors}");
+    assert!(second.contains("other") && second.contains("The lab other is down."), "{said}");
+    assert!(second.contains("No lab is up"), "{said}");
+}
