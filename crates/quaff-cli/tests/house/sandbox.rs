@@ -106,6 +106,30 @@ fn every_thread_of_a_live_capture_is_confined_whatever_it_writes() {
     }
 }
 
+/// A process that may send signals must not change what a call returns, nor the count of refused calls.
+#[test]
+fn a_sigsys_that_a_process_sends_is_no_refused_call() {
+    let bench = lab_bench!(1 << 28);
+    let running = bench.capture(&["-w", &bench.path("file")]);
+    let pid = running.pid().to_string();
+    let stopping = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stopping.load(std::sync::atomic::Ordering::Relaxed) {
+                let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+                let threads: Vec<_> = threads.map(|it| it.file_name().into_string().unwrap()).collect();
+                // kill(1) takes the number of a thread too.
+                let _ = Command::new("kill").arg("-SYS").args(&threads).output();
+            }
+        });
+        bench.generate("--size 1000 --count 20000 --pps 20000");
+        stopping.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    let ended = interrupt(running);
+    assert_eq!((ended.code, &ended.json["written"]), (0, &json!(20_000)), "{} {}", ended.json, ended.stderr);
+    assert_in_force(&ended.json, &[]);
+}
+
 #[test]
 fn stdout_and_a_split_are_confined() {
     let bench = lab_bench!(1 << 28);

@@ -543,8 +543,17 @@ fn listen() -> Result<()> {
     }
 }
 
-/// Makes the refused call return EPERM.
-extern "C" fn refuse(_signal: i32, _info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+/// `si_code` of a SIGSYS by a filter (asm-generic/siginfo.h). A process can send no signal with this code to another
+/// one.
+const SYS_SECCOMP: i32 = 1;
+
+/// Has the refused call return an errno. A SIGSYS that a process has sent belongs to no call: it changes nothing and is
+/// not counted.
+extern "C" fn refuse(_signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: the kernel passes a handler with SA_SIGINFO a siginfo_t that lives until the handler returns.
+    if unsafe { (*info).si_code } != SYS_SECCOMP {
+        return;
+    }
     // SAFETY: the kernel passes a handler with SA_SIGINFO the context of the thread, a ucontext_t that lives until
     // the handler returns, and that nothing else refers to.
     let context = unsafe { &mut *context.cast::<libc::ucontext_t>() };

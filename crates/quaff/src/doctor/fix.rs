@@ -7,8 +7,9 @@ use super::Change;
 use super::settings::{Backend, Machine, Setting};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -247,7 +248,10 @@ impl<'a> StateFile<'a> {
         if make {
             fs::create_dir_all(folder).map_err(|errno| Error::path("make the folder", folder, errno))?;
         }
-        let held = File::open(folder).map_err(|errno| Error::path("open", folder, errno))?;
+        // No other user can open it, and so none can hold its lock.
+        let lock = folder.join(".settings");
+        let held = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&lock);
+        let held = held.map_err(|errno| Error::path("open", &lock, errno))?;
         let started = Instant::now();
         while matches!(held.try_lock(), Err(fs::TryLockError::WouldBlock)) {
             if started.elapsed() > PATIENCE {
