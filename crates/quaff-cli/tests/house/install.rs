@@ -15,12 +15,12 @@ use tempfile::TempDir;
 const NO_USER: u32 = 65_534;
 
 /// The program, installed into a folder that all users can reach.
-struct Installed {
-    dir: TempDir,
-    program: PathBuf,
+pub(crate) struct Installed {
+    pub(crate) dir: TempDir,
+    pub(crate) program: PathBuf,
     /// The group that may run it.
     group: u32,
-    has_capabilities: bool,
+    pub(crate) has_capabilities: bool,
 }
 
 fn repository() -> PathBuf {
@@ -38,7 +38,7 @@ fn group() -> (String, u32) {
 }
 
 /// Runs the script of `make install`; `None` after a skip.
-fn install(test: &str) -> Option<Installed> {
+pub(crate) fn install(test: &str) -> Option<Installed> {
     for name in ["setpriv", "setcap", "getcap"] {
         tool(test, name)?;
     }
@@ -69,7 +69,7 @@ fn nix_is_root() -> bool {
 impl Installed {
     /// The words that run the program as a user without rights, in the group or not. setpriv has all capabilities until
     /// it executes another program, so a shell stands between.
-    fn unprivileged(&self, is_member: bool) -> Vec<String> {
+    pub(crate) fn unprivileged(&self, is_member: bool) -> Vec<String> {
         let group = if is_member { self.group } else { NO_USER };
         let user = ["setpriv", "--reuid", "65534", "--clear-groups", "--regid", &group.to_string()]
             .map(str::to_owned);

@@ -13,6 +13,9 @@ mod gulp;
 mod help;
 mod install;
 mod lab;
+mod limits;
+mod permits;
+mod quiet;
 mod sandbox;
 mod screens;
 #[path = "../stamped/mod.rs"]

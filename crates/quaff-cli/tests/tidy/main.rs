@@ -79,6 +79,12 @@ fn unsafe_code_is_in_one_crate_and_argued() {
     at_most(0, &lax.map(|root| format!("{} does not forbid unsafe code", root.path)).collect::<Vec<_>>());
 }
 
+/// `std::thread::spawn` panics where a limit of threads is reached.
+#[test]
+fn threads_start_through_one_file() {
+    at_most(0, &production().iter().flat_map(shape::own_threads).collect::<Vec<_>>());
+}
+
 #[test]
 fn text_reaches_the_terminal_through_one_file() {
     at_most(0, &production().iter().flat_map(shape::unshown_text).collect::<Vec<_>>());

@@ -104,6 +104,18 @@ pub(crate) fn wide_comments(path: &str, text: &str) -> Vec<String> {
         .collect()
 }
 
+/// Threads that are started past `quaff_os::spawn`, which panics at no limit.
+pub(crate) fn own_threads(source: &Source) -> Vec<String> {
+    const STARTS: [&str; 5] =
+        ["thread::spawn(", "scope.spawn(", "thread::Builder", ".spawn_scoped(", "Builder::new().name("];
+    if source.path == "crates/quaff-os/src/thread.rs" {
+        return Vec::new();
+    }
+    let lines = source.production.lines().enumerate();
+    let found = lines.filter(|(_, line)| STARTS.iter().any(|start| line.contains(start)));
+    found.map(|(number, line)| format!("{}:{}: {}", source.path, number + 1, line.trim())).collect()
+}
+
 /// Text that reaches the terminal past `show.rs` of quaff-cli, which makes it harmless. A stream may be looked at, and
 /// what takes packets, records or a script for a shell is named here.
 pub(crate) fn unshown_text(source: &Source) -> Vec<String> {
