@@ -580,7 +580,7 @@ fn the_first_signal_ends_each_command_that_waits_for_the_writer_of_a_pipe() {
     run(Command::new("mkfifo").arg(&fifo));
     for line in [
         "capture --read FIFO -w OUT",
-        "capture --read FIFO --decap auto --from 1 -w OUT",
+        "capture --read FIFO --decap auto --dedup -w OUT",
         "flows --read FIFO --csv OUT",
         "flows top --read FIFO --once",
         "split --read FIFO -w OUT",

@@ -311,7 +311,7 @@ fn pages_have_the_fields_of_the_json() {
     let mut shown = BTreeSet::new();
     sample(receiving(), "tap rx0 lo --forward none -d 1s -w tapped.pcapng", dir, &mut shown);
     // The others are on the page of captures.
-    let own = ["directions", "forward", "still_forwarding", "not_restored"];
+    let own = ["directions", "forward", "still_forwarding", "not_restored", "redirect_removed"];
     shown.retain(|field| own.iter().any(|name| field.starts_with(name)));
     compare("tap", &shown);
     let mut shown = BTreeSet::new();
