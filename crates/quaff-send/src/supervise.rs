@@ -4,7 +4,7 @@ use crate::confirm::Confirm;
 use crate::error::SendError;
 use crate::state::{Snapshot, State, word};
 use quaff_os::clock::steady_ns;
-use quaff_os::{Interrupt, spawn_in};
+use quaff_os::{Interrupt, process, spawn_in};
 use std::sync::OnceLock;
 use std::time::Duration;
 

@@ -34,7 +34,8 @@ impl Watch {
     /// The same with another meaning of SIGUSR1.
     pub(super) fn with(args: &WatchArgs, is_stepwise: bool, on_usr1: OnUsr1) -> anyhow::Result<Self> {
         let shell = Shell::new(Settings::new(args, None))?;
-        let sending = Sending { now: Snapshot::default(), last: (Instant::now(), 0) };
+        let sending =
+            Sending { now: Snapshot::default(), last: (Instant::now(), 0), on_usr1, is_suspending: false };
         Ok(Self { shell, sending, lines: is_stepwise.then(stdin_lines).transpose()? })
     }
 

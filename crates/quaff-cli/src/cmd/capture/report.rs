@@ -428,6 +428,9 @@ fn ended(ledger: &Ledger) -> String {
         }
         Some(Reason::WriteError(error)) => format!("  writing failed: {}\n", name(error)),
         Some(Reason::InterfaceGone(what)) => format!("  the interface {}\n", name(what)),
+        Some(Reason::OutputClosed) if ledger.input.is_some() => {
+            "  the reader of the output ended before the input did: the rest of the input was not read\n".into()
+        }
         // The input had ended before.
         _ if ledger.failed_files == 0 => {
             let failures = ledger.write_failures.iter();
