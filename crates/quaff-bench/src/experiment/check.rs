@@ -33,6 +33,11 @@ pub(crate) fn check_count(what: &str, times: u32) -> Result<(), String> {
     ensure((1..=COUNT_MAX).contains(&times), || format!("{what} 1 to {COUNT_MAX} times, not {times} times"))
 }
 
+/// Validates a seed: whole numbers of TOML are those of i64.
+pub(crate) fn check_seed(seed: u64) -> Result<(), String> {
+    ensure(i64::try_from(seed).is_ok(), || format!("a seed is 0 to {}, not {seed}", i64::MAX))
+}
+
 /// Validates the relative width, (upper − lower) / upper, at which a search ends.
 pub(crate) fn check_width(width: f64) -> Result<(), String> {
     ensure(width > 0.0 && width < 1.0, || format!("a search is done at a width between 0 and 1, not {width}"))

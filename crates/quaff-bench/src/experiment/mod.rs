@@ -12,6 +12,6 @@ pub use machine::Machine;
 pub use plan::{Method, PlanError, PlanFile, Source, SourceRow};
 pub use report::{Report, TrialRow};
 
-pub(crate) use check::{check_count, check_seconds, check_sizes, check_width, ensure, is_share};
+pub(crate) use check::{check_count, check_seconds, check_seed, check_sizes, check_width, ensure, is_share};
 pub(crate) use plan::{Preset, number};
 pub(crate) use report::FORMAT;

@@ -1,7 +1,7 @@
 //! The plan of a bench of flow meters as plain data: traffic, rates, meters and their settings. Nothing runs here.
 
 use crate::experiment::{
-    Method, PlanFile, Preset, Source, check_count, check_seconds, check_width, ensure, number,
+    Method, PlanFile, Preset, Source, check_count, check_seconds, check_seed, check_width, ensure, number,
 };
 use serde::{Deserialize, Serialize};
 
@@ -98,6 +98,7 @@ impl PlanFile for Plan {
         let twice = meters.iter().enumerate().find(|(at, name)| meters[..*at].contains(name));
         ensure(twice.is_none(), || format!("{} is named twice", twice.map_or("", |(_, name)| name)))?;
         check_count("each case is run", self.runs)?;
+        check_seed(self.seed)?;
         let has_work = !rates.is_empty() || *file_loops > 0 || self.find.is_some();
         ensure(has_work, || "nothing is to be run: there is no rate, no file and no search".into())?;
         let is_rate = |rate: &f64| *rate > 0.0 && *rate <= FPS_MAX;
@@ -170,6 +171,7 @@ mod tests {
         assert!(refused(&|plan| plan.meters.push("quaff".into())).contains("quaff is named twice"));
         assert!(refused(&|plan| plan.rates[0] = 0.0).contains("a rate is above 0"));
         assert!(refused(&|plan| plan.idle_s = 0).contains("a timeout is 1 to"));
+        assert!(refused(&|plan| plan.seed = 1 << 63).contains("a seed is 0 to 9223372036854775807"));
         assert!(refused(&|plan| plan.flows_max = 0).contains("a table has"));
         assert!(refused(&|plan| plan.buffer_mib = 0).contains("a buffer has"));
         assert!(refused(&|plan| plan.seconds = 0.0).contains("more than 0 s"));

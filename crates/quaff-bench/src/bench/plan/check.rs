@@ -1,7 +1,7 @@
 //! Validates a plan, when it is read or created.
 
 use super::{Amount, Find, Plan, Rate, Reading, Sweep, Topology};
-use crate::experiment::{check_count, check_seconds, check_sizes, check_width, ensure};
+use crate::experiment::{check_count, check_seconds, check_seed, check_sizes, check_width, ensure};
 use quaff_lab::tool::Setting;
 use quaff_lab::traffic::Size;
 use quaff_wire::synth::Sizes;
@@ -27,16 +27,17 @@ const SECONDS_MAX: f64 = 86_400.0;
 const LEVEL_MAX: u32 = 9;
 
 impl Plan {
-    /// Checks a self. The error is one sentence that names the fault.
+    /// Checks the plan. The error is one sentence that names the fault.
     pub(super) fn check_all(&self) -> Result<(), String> {
         let Plan { rivals, sweeps, finds, .. } = self;
-        ensure(!rivals.is_empty(), || "the self has no capturers to measure".into())?;
+        ensure(!rivals.is_empty(), || "the plan has no capturers to measure".into())?;
         let twice = rivals.iter().enumerate().find(|(at, name)| rivals[..*at].contains(name));
         ensure(twice.is_none(), || format!("{} is named twice", twice.map_or("", |(_, name)| name)))?;
         check_count("each case is run", self.runs)?;
+        check_seed(self.seed)?;
         check_bed(self)?;
         let has_work = !sweeps.is_empty() || !finds.is_empty() || !self.readings.is_empty();
-        ensure(has_work, || "the self has nothing to run".into())?;
+        ensure(has_work, || "the plan has nothing to run".into())?;
         self.readings.iter().try_for_each(check_reading)?;
         finds.iter().try_for_each(check_find)?;
         for sweep in sweeps {
@@ -48,7 +49,7 @@ impl Plan {
         let parts = sweeps.iter().map(|sweep| &sweep.rivals).chain(finds.iter().map(|find| &find.rivals));
         match parts.flatten().find(|name| !rivals.contains(name)) {
             Some(name) => Err(format!(
-                "{name} is measured in a part of the self, but missing from its list of capturers"
+                "{name} is measured in a part of the plan, but missing from its list of capturers"
             )),
             None => Ok(()),
         }
@@ -230,6 +231,7 @@ mod tests {
             ("10^12 frames", |plan| plan.sweeps[0].amount = Amount::Frames(u64::MAX)),
             ("quaff is named twice", |plan| plan.rivals = vec!["quaff".into(), "quaff".into()]),
             ("not 2000 times", |plan| plan.runs = 2000),
+            ("not 9223372036854775808", |plan| plan.seed = 1 << 63),
             ("no interface receives", |plan| {
                 let send_on = "eth0".into();
                 plan.bed = Topology::Real { send_on, receive_on: Vec::new(), sender: None };

@@ -21,9 +21,9 @@ const PRIORITY_MAX: u8 = 7;
 const DSCP_MAX: u8 = 63;
 
 impl Plan {
-    /// Checks a self. The error is one sentence that names the fault.
+    /// Checks the plan. The error is one sentence that names the fault.
     pub(super) fn check_all(&self) -> Result<(), String> {
-        ensure(!self.tests.is_empty(), || "the self has no tests".into())?;
+        ensure(!self.tests.is_empty(), || "the plan has no tests".into())?;
         check_count("the performance test is done", self.runs)?;
         ensure((0.0..=PAUSE_MAX_S).contains(&self.pause_s), || {
             format!("a pause is 0 to {PAUSE_MAX_S} s, not {}", self.pause_s)
