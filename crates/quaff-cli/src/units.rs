@@ -1,9 +1,12 @@
 //! Parsers of values that several commands take: `256M`, `1.5G`, `90s`, `2h`, and names such as `adapter`.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::error::{ContextKind, ContextValue};
+use clap::{Arg, Command};
 use quaff_file::read::Compression;
 use quaff_file::write::{Codec, Format};
 use quaff_os::packet::TimeSource;
+use std::ffi::OsStr;
 use std::time::Duration;
 
 /// A name of a value, the value, and its description in the help.
@@ -29,6 +32,42 @@ where
         let known = values.iter().find(|(name, ..)| *name == word);
         known.expect("clap passes listed names only").1.clone()
     })
+}
+
+/// As [`choice`]; the error of an unknown name ends with `hint`.
+pub(crate) fn choice_or<T, const N: usize>(
+    values: [Choice<T>; N],
+    hint: &'static str,
+) -> impl TypedValueParser<Value = T>
+where
+    T: Clone + Send + Sync + 'static,
+{
+    Hinted(choice(values), hint)
+}
+
+/// A parser, and a hint for what it refuses.
+#[derive(Clone)]
+struct Hinted<P>(P, &'static str);
+
+impl<P: TypedValueParser> TypedValueParser for Hinted<P> {
+    type Value = P::Value;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        arg: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<Self::Value, clap::Error> {
+        self.0.parse_ref(command, arg, value).map_err(|mut error| {
+            let hint = ContextValue::StyledStrs(vec![self.1.into()]);
+            error.insert(ContextKind::Suggested, hint);
+            error
+        })
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        self.0.possible_values()
+    }
 }
 
 /// A compression, with its level behind a colon where it has one: `zstd`, `zstd:3`, `lz4`, `gzip:6`.

@@ -1,7 +1,7 @@
 //! Parsers of the values of `quaff bench capture`: lists, ranges in steps, names.
 
 use crate::flags::{RateValue, values};
-use crate::units::{self, Choice, choice};
+use crate::units::{self, Choice, choice, choice_or};
 use clap::builder::ValueParser;
 use quaff_bench::bench::plan::{Rate, Topology};
 use quaff_lab::tool::{Filter, Output};
@@ -23,7 +23,7 @@ values! {
     List<u32>: numbers;
     List<Filter>: filters;
     Content: choice(CONTENTS);
-    Topology: choice(BEDS);
+    Topology: choice_or(BEDS, "real interfaces are given with --send-on and --receive-on");
 }
 
 impl RateValue for List<Rate> {
@@ -144,6 +144,17 @@ fn steps(word: &str, range: &str, step: &str) -> Result<Vec<f64>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_bed_that_is_none_has_a_hint_for_real_interfaces() {
+        for (line, flag) in
+            [("bench capture --bed eth0", "--send-on"), ("service --bed eth0 --preset rfc2544", "--from")]
+        {
+            let words: Vec<_> = line.split(' ').map(std::ffi::OsString::from).collect();
+            let refused = crate::read(&words).map(drop).unwrap_err().to_string();
+            assert!(refused.contains("possible values") && refused.contains(flag), "{refused}");
+        }
+    }
 
     #[test]
     fn rates_are_numbers_ranges_and_as_fast_as_possible() {

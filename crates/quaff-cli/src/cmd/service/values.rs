@@ -1,7 +1,7 @@
 //! Parsers of the values of `quaff service`: ends, topologies, services.
 
 use crate::flags::values;
-use crate::units::{self, Choice, choice};
+use crate::units::{self, Choice, choice_or};
 use quaff_bench::service::plan::{Host, Path, PathEnd, Service};
 
 /// Bits/s below which a rate is taken for one whose unit was forgotten.
@@ -30,7 +30,7 @@ pub(super) fn host(text: &str) -> Result<Host, String> {
 }
 
 values! {
-    Path: choice(BEDS);
+    Path: choice_or(BEDS, "real interfaces are given with --from and --to");
 }
 
 /// The topologies between the ends of a lab.
