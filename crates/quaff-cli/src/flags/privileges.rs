@@ -74,7 +74,9 @@ impl OwnerArgs {
 
 /// A mode as chmod(1) takes it, without the bits that are for programs.
 fn mode(text: &str) -> Result<u32, String> {
-    match u32::from_str_radix(text, 8) {
+    // '+640' would be read too, which means something else to chmod(1).
+    let octal = Some(text).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    match u32::from_str_radix(octal.unwrap_or(""), 8) {
         Ok(mode) if mode <= 0o777 && mode & 0o600 == 0o600 => Ok(mode),
         Ok(mode) if mode <= 0o777 => Err("the owner must be able to read and write: 6 first".into()),
         _ => Err("a mode is octal, such as 640 or 0660".into()),
@@ -88,7 +90,7 @@ mod tests {
     #[test]
     fn modes_are_octal_and_leave_the_owner_in() {
         assert_eq!((mode("640"), mode("0660"), mode("777")), (Ok(0o640), Ok(0o660), Ok(0o777)));
-        for refused in ["", "8", "rw", "0o640", "1777", "440", "060", "-640"] {
+        for refused in ["", "8", "rw", "0o640", "1777", "440", "060", "-640", "+640", " 640"] {
             assert!(mode(refused).is_err(), "{refused}");
         }
     }
