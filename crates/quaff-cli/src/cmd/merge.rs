@@ -3,9 +3,11 @@
 
 use crate::cmd::{capture, capture_files};
 use crate::exit::{Exit, RunEnd};
-use crate::flags::{CompressArg, FormatArg, OwnerArgs, SalvageArg, SnaplenArg, WriteArg, of};
+use crate::flags::{
+    CompressArg, FormatArg, OwnerArgs, SalvageArg, SnaplenArg, USER_OF_FILES, WriteArg, of, reworded,
+};
 use crate::line;
-use crate::shell::{self, QuietArgs, ReportArgs};
+use crate::shell::{ONLY_ERRORS, QuietArgs, ReportArgs};
 use crate::show::{self, Stream, name};
 use anyhow::{bail, ensure};
 use quaff::plan::{CapturePlan, ReadOrder};
@@ -34,7 +36,12 @@ use std::path::{Path, PathBuf};
 /// Exit status: 0 all packets are in the output, sorted by time; 1 the output is not sorted, the files record
 /// losses or are damaged, or the merge was interrupted; 2 failed.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES, mut_args(of("write", |arg| arg.required(true))))]
+#[command(
+    after_help = EXAMPLES,
+    mut_args(of("write", |arg| arg.required(true))),
+    mut_args(of("quiet", |arg| arg.help(ONLY_ERRORS))),
+    mut_args(of("user", |arg| reworded(arg, USER_OF_FILES)))
+)]
 pub(crate) struct Args {
     /// Capture files, pcap or pcapng, or folders of them; '-' is stdin
     #[arg(required = true, value_name = "FILE|DIR")]

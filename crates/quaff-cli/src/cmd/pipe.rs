@@ -2,7 +2,7 @@
 
 use crate::exit::Exit;
 use crate::flags::{BufferArg, Bytes, FolderArgs, of, reworded};
-use crate::shell::{self, Part, Product, ReportArgs, Settings, Shell, WatchArgs};
+use crate::shell::{ONLY_ERRORS, Part, Product, ReportArgs, Settings, Shell, WatchArgs};
 use crate::show::{self, Stream, name, say};
 use anyhow::bail;
 use clap::ArgAction;
@@ -31,6 +31,7 @@ use std::time::{Duration, Instant};
     after_help = EXAMPLES,
     mut_args(of("dir", |arg| reworded(arg, DIR).action(ArgAction::Set))),
     mut_args(of("name", |arg| arg.help("Template for file names: strftime fields, followed by a number"))),
+    mut_args(of("quiet", |arg| arg.help(ONLY_ERRORS))),
     mut_args(of("keep_files", |arg| arg.requires("rotate_size").help(
         "Keep at most N files, including the one being written; remove the oldest and reuse its number"
     ))),

@@ -69,6 +69,7 @@ pub(crate) struct RangesArgs {
 
 /// The packets of files that are named elsewhere.
 #[derive(Debug, clap::Args)]
+#[command(mut_args(of("filter", |arg| arg.help(FILTER_OF_FILES))))]
 pub(crate) struct FileArgs {
     #[command(flatten)]
     salvage: SalvageArg,
@@ -118,6 +119,9 @@ pub(crate) struct MeteredArgs {
     tunnels: TunnelArgs,
 }
 
+/// No kernel evaluates it for files.
+const FILTER_OF_FILES: &str =
+    "Keep only packets that match a tcpdump expression; later fragments of a datagram match no port";
 /// The default of `--snaplen` depends on the command.
 const SNAPLEN: &str = "Bytes to look at of each packet; 0 is all [default: all; 'flows': 256 of interfaces, 1600 with \
                        'top', unless with --decap or for names of applications]";

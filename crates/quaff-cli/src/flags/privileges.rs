@@ -14,6 +14,11 @@ flags! {
     NoSandboxArg { no_sandbox: bool }
 }
 
+/// The help of --user for commands that read files and no interfaces.
+pub(crate) const USER_OF_FILES: &str = "Become the user NAME before the inputs are opened; outputs belong to NAME, who must \
+                                        be able to read and write these files [default after sudo: files belong to \
+                                        who called it]";
+
 /// The user that the process becomes, unless it is not restricted.
 #[derive(Debug, clap::Args)]
 pub(crate) struct UserArgs {

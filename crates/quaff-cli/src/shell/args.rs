@@ -19,6 +19,9 @@ pub struct ReportArgs {
     pub json: bool,
 }
 
+/// The help of `--quiet` for commands that never wait for an interface.
+pub(crate) const ONLY_ERRORS: &str = "Print only errors";
+
 /// `--quiet`.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub struct QuietArgs {

@@ -8,6 +8,7 @@ mod read_progress;
 mod signals;
 
 pub use crate::show::{Part, print};
+pub(crate) use args::ONLY_ERRORS;
 pub use args::{DurationArgs, QuietArgs, ReportArgs, WatchArgs};
 pub use incident::Incident;
 pub(crate) use read_progress::{ReadProgress, resident_part};

@@ -4,7 +4,7 @@ use crate::flags::{
     ContentArg, CoreArg, CountArg, MacArgs, MbpsArg, NoSandboxArg, PpsArg, SeedArg, SendArgs, SizeArgs, of,
     values,
 };
-use crate::shell::{DurationArgs, ReportArgs, WatchArgs};
+use crate::shell::{DurationArgs, ONLY_ERRORS, ReportArgs, WatchArgs};
 use crate::units::{self, Choice, choice};
 use quaff_send::ArrivalPattern;
 use quaff_wire::net::{TPID_CUSTOMER, TPID_SERVICE, VlanTag};
@@ -46,6 +46,7 @@ use std::time::Duration;
         quaff generate -o eth1 --size imix --pps 100k --shape poisson --flows 5000\n  \
         quaff generate -o eth1 --sizes-from office.pcap --tcp talk --vxlan 7\n  \
         quaff generate -w try.pcap --size 64-1500 --damage checksum=1% --count 1M",
+    mut_args(of("quiet", |arg| arg.help(ONLY_ERRORS))),
     mut_args(of("count", |arg| arg.value_parser(units::whole).conflicts_with("duration"))),
     mut_args(of("no_sandbox", |arg| arg.help("Do not restrict the process that reads the file of --sizes-from")))
 )]

@@ -3,8 +3,8 @@
 use super::input::RuleArgs;
 use super::report;
 use crate::exit::Exit;
-use crate::flags::{FileArgs, FilesArgs, ReadArg, UserArgs, of, reworded};
-use crate::shell::{self, ReportArgs, WatchArgs};
+use crate::flags::{FileArgs, FilesArgs, ReadArg, USER_OF_FILES, UserArgs, of, reworded};
+use crate::shell::{ONLY_ERRORS, ReportArgs, WatchArgs};
 use crate::show::{self, Stream};
 use anyhow::{bail, ensure};
 use quaff::streams::{ExtractPlan, IndexTarget, ReaderPlan, StreamsPlan};
@@ -28,6 +28,8 @@ use std::path::PathBuf;
     mut_args(of("read", |arg| {
         reworded(arg, "Capture file; '-' is stdin; repeat it to read several in order").required(true).num_args(1..)
     })),
+    mut_args(of("quiet", |arg| arg.help(ONLY_ERRORS))),
+    mut_args(of("user", |arg| reworded(arg, USER_OF_FILES))),
     mut_args(of("max_files", |arg| arg.default_value("1M")))
 )]
 pub(super) struct Args {
