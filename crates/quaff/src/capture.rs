@@ -107,7 +107,7 @@ impl Capture {
         target.patience =
             Some(Patience { run: stop.clone(), timeout: READER_TIMEOUT, is_limited_on_request: true });
         let (pool, lane_pools) = start_pool(&plan.input, &plan.write, 1, &stop)?;
-        let mut ready = starting.open()?;
+        let mut ready = starting.open_after(|| target.make_ring(&wakeup))?;
         let sources = &ready.sources;
         if sources.is_at_once {
             plan.write.flush = NEVER;

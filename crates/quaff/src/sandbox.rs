@@ -4,6 +4,7 @@
 //! ```text
 //!   interfaces: outputs open, lanes open │ after_sockets │ writers open                   │ close │ "capturing"
 //!   files:      outputs open             │ before_files  │ files are parsed, writers open │ close │
+//!                                          with rings
 //! ```
 //!
 //! Writers start with no privileges, because the kernel's workers of an io_uring keep those of the thread that
@@ -92,12 +93,16 @@ impl Seal {
         opened.map_err(|error| of_user(error, user))
     }
 
-    /// Before input files are opened: drops privileges, paths and system calls in all threads.
-    pub(crate) fn before_files(&mut self) -> Result<()> {
-        if let Some(limits) = self.limits.as_ref().filter(|_| self.is_early) {
-            let mut sandbox = Sandbox::confine(limits)?;
+    /// Before input files are opened: drops privileges, paths and system calls in all threads. `rings` makes the rings
+    /// of the writers in between: their workers have no privileges, and an intruder can make none.
+    pub(crate) fn before_files(&mut self, rings: impl FnOnce()) -> Result<()> {
+        if !self.is_early {
+            return Ok(());
+        }
+        self.sandbox = self.limits.as_ref().map(Sandbox::confine).transpose()?;
+        rings();
+        if let Some(sandbox) = &mut self.sandbox {
             sandbox.restrict_calls(Phase::Starting);
-            self.sandbox = Some(sandbox);
         }
         Ok(())
     }

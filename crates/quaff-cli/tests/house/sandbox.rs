@@ -481,6 +481,48 @@ fn regular_files_are_parsed_after_the_filter_of_system_calls() {
     }
 }
 
+/// An io_uring passes no filter of system calls, so the time of its making counts.
+#[test]
+fn writers_have_their_rings_before_a_file_is_read() {
+    let test = test_name!();
+    if tool(test, "strace").is_none() {
+        return;
+    }
+    let dir = support::folder();
+    let (input, log) = (capture_file(dir.path()), dir.path().join("log"));
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let (file, one) = (path("file"), path("one"));
+    fs::create_dir(&one).unwrap();
+    let runs = [
+        vec!["capture", "-w", &file, "--read"],
+        vec!["capture", "-w", &file, "--compress", "zstd", "--read"],
+        vec!["capture", "--dir", &one, "--read"],
+        vec!["split", "--dir", &one, "--members", "3", "--read"],
+        vec!["merge", "-w", &file],
+    ];
+    for (run, rings) in runs.iter().zip([1, 1, 1, 3, 1]) {
+        let mut command = Command::new("strace");
+        let calls = "trace=io_uring_setup,seccomp";
+        command.args(["-f", "-qq", "-e", calls, "-o"]).arg(&log).arg(QUAFF);
+        command.args(run).arg(&input).arg("--json");
+        let done = command.output().expect("it runs");
+        let stderr = String::from_utf8_lossy(&done.stderr);
+        let report: Value = serde_json::from_slice(&done.stdout).expect("a report");
+        assert_eq!(done.status.code(), Some(0), "{run:?}: {report} {stderr}");
+        assert!(!stderr.contains("refused"), "{run:?}: {stderr}");
+        if report.get("sandbox").is_some() {
+            assert_in_force(&report, &[]);
+        }
+        let log = fs::read_to_string(&log).unwrap();
+        let calls: Vec<_> = log.lines().collect();
+        // The file is read when the first filter is in force.
+        let filter = calls.iter().position(|call| call.contains("SECCOMP_SET_MODE_FILTER"));
+        let (before, after) = calls.split_at(filter.expect("system calls are restricted"));
+        let made = |calls: &[&str]| calls.iter().filter(|call| call.contains("io_uring_setup(")).count();
+        assert_eq!((made(before), made(after)), (rings, 0), "{run:?}: {log}");
+    }
+}
+
 #[test]
 fn a_folder_that_is_swapped_leads_nowhere() {
     let bench = lab_bench!(1 << 28);

@@ -49,6 +49,8 @@ pub struct Target {
     fsync: Option<Duration>,
     /// Packets of all lanes are written by time; lanes send theirs within this interval. See [`Self::order`].
     ordered: Option<Duration>,
+    /// That of the writer, if [`Self::make_ring`] was called.
+    disk: Option<Disk>,
 }
 
 enum TargetKind {
@@ -98,7 +100,8 @@ impl Target {
     fn new(kind: TargetKind, format: Format) -> Self {
         let limit = FileLimit::default();
         let (compress, live_copy, patience, fsync, ordered) = (None, None, None, None, None);
-        Self { kind, format, align: 1, compress, live_copy, patience, limit, fsync, ordered }
+        let disk = None;
+        Self { kind, format, align: 1, compress, live_copy, patience, limit, fsync, ordered, disk }
     }
 
     /// Wraps a pipe to a process.
@@ -119,6 +122,13 @@ impl Target {
             TargetKind::File(_, path) if interval.is_some() && path != Path::new(STDOUT) => sync_name(path),
             _ => Ok(()),
         }
+    }
+
+    /// Makes the ring of the writer now, on any thread. Otherwise [`Self::into_sink`] makes it, which a process that
+    /// reads files of strangers may not. Several folders are written from interfaces only.
+    pub fn make_ring(&mut self, wakeup: &Wakeup) {
+        let is_one = matches!(self.kind, TargetKind::File(..) | TargetKind::Folder(..));
+        self.disk = is_one.then(|| Disk::ahead(wakeup));
     }
 
     /// Refuses a limit that the output cannot keep.
@@ -204,7 +214,8 @@ impl Target {
                     TargetKind::Folders(folders, ..) => format!("{} writers, ", folders.len()),
                     _ => String::new(),
                 };
-                format!("{writers}{}, {cache}", disk_name())
+                let disk = self.disk.as_ref().map_or_else(disk_name, Disk::name);
+                format!("{writers}{disk}, {cache}")
             }
         }
     }
@@ -253,6 +264,7 @@ impl Target {
         let repack =
             is_repacked.then(|| Repack::new(self.align, REPACK_BYTES, REPACK_BUFFERS)).transpose()?;
         let (stop, wakeup, of_folders) = (stop.clone(), wakeup.clone(), slots.clone());
+        let disk = || self.disk.map_or_else(|| Disk::new(&wakeup), Disk::settle);
         let parts = |disk| Parts {
             heading: heading.clone(),
             disk,
@@ -274,12 +286,12 @@ impl Target {
                 // The old contents are removed only now, after everything else has succeeded.
                 file.set_len(0).map_err(|errno| Error::path("empty", &path, errno))?;
                 let is_stdout = path == Path::new(STDOUT);
-                let files = Files::in_place(file, path, parts(Disk::new(&wakeup)))?.limited(self.limit);
+                let files = Files::in_place(file, path, parts(disk()))?.limited(self.limit);
                 let files = files.sync_every(self.fsync)?;
                 Box::new(if is_stdout { files.on_stdout() } else { files })
             }
             TargetKind::Folder(folder, ..) => {
-                let files = Files::in_folder(*folder, parts(Disk::new(&wakeup)))?.limited(self.limit);
+                let files = Files::in_folder(*folder, parts(disk()))?.limited(self.limit);
                 Box::new(files.sync_every(self.fsync)?)
             }
             TargetKind::Folders(folders, ..) => {

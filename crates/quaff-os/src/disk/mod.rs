@@ -16,6 +16,7 @@ pub use file::{
     open_unnamed, preallocate, rename_new, space, sync_all, sync_folder, write_behind,
 };
 pub use read::Reader;
+pub(crate) use uring::REGISTER_IOWQ_AFF;
 pub use write::{Write, Written};
 
 use crate::wakeup::Wakeup;
@@ -43,12 +44,29 @@ impl Disk {
     /// Writes by io_uring where the kernel permits it, else by pwrite(2). `wakeup` is signalled when a write
     /// completes. Must be called on the thread that writes.
     pub fn new(wakeup: &Wakeup) -> Self {
-        file::block_sigxfsz();
+        Self::ahead(wakeup).settle()
+    }
+
+    /// As [`Disk::new`], but on any thread: the ring is made here, and [`Disk::settle`] on the thread that writes
+    /// completes it. A thread that may make no ring any more can use this one.
+    pub fn ahead(wakeup: &Wakeup) -> Self {
         let engine = match uring::Chain::new(wakeup) {
             Ok(chain) => Engine::Uring(Box::new(chain)),
             Err(_) => Engine::Pwrite,
         };
         Self { queue: VecDeque::new(), engine }
+    }
+
+    /// Prepares the calling thread, which writes from now on: SIGXFSZ is blocked, and the kernel's workers stay on its
+    /// cores.
+    #[must_use]
+    pub fn settle(self) -> Self {
+        file::block_sigxfsz();
+        if let Engine::Uring(chain) = &self.engine {
+            // Before Linux 5.14 workers run on any core, including those of lanes.
+            let _ = chain.settle();
+        }
+        self
     }
 
     /// Writes by pwrite(2) only.
@@ -163,7 +181,9 @@ mod tests {
 
     fn engines() -> Vec<(Disk, Wakeup)> {
         let wakeup = Wakeup::new().unwrap();
-        vec![(Disk::new(&wakeup), wakeup.clone()), (Disk::pwrite(), wakeup)]
+        let of_another_thread = wakeup.clone();
+        let ahead = std::thread::spawn(move || Disk::ahead(&of_another_thread)).join().unwrap().settle();
+        vec![(Disk::new(&wakeup), wakeup.clone()), (ahead, wakeup.clone()), (Disk::pwrite(), wakeup)]
     }
 
     #[test]

@@ -35,6 +35,8 @@ const SPAN_NS: u64 = 1_000_000_000;
 const QUICK_NS: u64 = SPAN_NS / 4;
 /// Largest number of writes in a span.
 const SPAN_WRITES: usize = 64;
+/// `IORING_REGISTER_IOWQ_AFF` (linux/io_uring.h): sets the cores of workers.
+pub(crate) const REGISTER_IOWQ_AFF: u8 = 17;
 
 pub(super) struct Chain {
     ring: IoUring,
@@ -101,13 +103,10 @@ impl std::fmt::Debug for Chain {
 }
 
 impl Chain {
-    /// A ring whose completions signal `wakeup` and whose kernel workers run on the calling thread's cores.
+    /// A ring whose completions signal `wakeup`. [`Self::settle`] completes it, on the thread that writes.
     pub(super) fn new(wakeup: &Wakeup) -> io::Result<Self> {
         let ring = IoUring::builder().setup_r_disabled().build(CHAIN as u32)?;
         ring.submitter().register_eventfd(wakeup.as_fd().as_raw_fd())?;
-        // Kernel workers would run on any core otherwise, including those of lanes. Before Linux 5.14 this
-        // fails, and they do.
-        let _ = ring.submitter().register_iowq_aff(&affinity());
         restrict(&ring)?;
         Ok(Self {
             ring,
@@ -118,6 +117,15 @@ impl Chain {
             begun_ns: 0,
             singles: 0,
         })
+    }
+
+    /// Keeps the kernel's workers for writes of the calling thread on its cores (Linux 5.14).
+    pub(super) fn settle(&self) -> io::Result<()> {
+        let ring = self.ring.submitter();
+        // The kernel knows the thread that made the ring, and those that have submitted to it.
+        // SAFETY: one entry is submitted at most, the queue is empty, and there is no argument to be read.
+        unsafe { ring.enter::<libc::sigset_t>(1, 0, 0, None) }?;
+        ring.register_iowq_aff(&affinity())
     }
 
     pub(super) fn in_flight(&self) -> usize {
@@ -242,13 +250,18 @@ fn next_span_bytes(bytes_max: usize, took_ns: u64) -> usize {
 }
 
 /// Lets the ring write to descriptors and do nothing else, for good: no filter of system calls sees its operations.
+/// The only thing that is set later are the cores of workers.
 fn restrict(ring: &IoUring) -> io::Result<()> {
     let mut only = [
         Restriction::sqe_op(opcode::Write::CODE),
         Restriction::sqe_op(opcode::Writev::CODE),
         Restriction::sqe_flags_allowed(Flags::IO_LINK.bits()),
+        Restriction::register_op(REGISTER_IOWQ_AFF),
     ];
-    ring.submitter().register_restrictions(&mut only)?;
+    let writes = only.len() - 1;
+    let register = |only: &mut [Restriction]| ring.submitter().register_restrictions(only);
+    // Kernels before 5.14 know no cores of workers.
+    register(&mut only).or_else(|_| register(&mut only[..writes]))?;
     ring.submitter().register_enable_rings()
 }
 
@@ -309,6 +322,21 @@ mod tests {
             assert_eq!(result, Some(-libc::EACCES), "{entry:?}");
         }
         assert_eq!(bytes, [1; 8]);
+        let wakeup = Wakeup::new().unwrap();
+        let registered = chain.ring.submitter().register_eventfd(wakeup.as_fd().as_raw_fd());
+        assert_eq!(registered.unwrap_err().raw_os_error(), Some(libc::EACCES));
+    }
+
+    #[test]
+    fn a_ring_that_another_thread_made_has_workers_on_the_cores_of_the_writer() {
+        let test = "a_ring_that_another_thread_made_has_workers_on_the_cores_of_the_writer";
+        let Ok(chain) = Chain::new(&Wakeup::new().unwrap()) else {
+            return crate::testing::skip(test, "no io_uring");
+        };
+        if IoUring::new(1).unwrap().submitter().register_iowq_aff(&affinity()).is_err() {
+            return crate::testing::skip(test, "a kernel before 5.14");
+        }
+        std::thread::spawn(move || chain.settle()).join().unwrap().unwrap();
     }
 
     #[test]

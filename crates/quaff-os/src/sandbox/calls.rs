@@ -9,11 +9,11 @@
 //! | a new process | EPERM |
 //! | an intruder's | EPERM, by a signal that counts it; the kernel ends a process that blocks the signal meanwhile |
 //!
-//! Operations of an io_uring pass no filter: its opcodes are restricted where it is made (`disk`), and no new one can
-//! be.
+//! Operations of an io_uring pass no filter: its opcodes are restricted where it is made (`disk`), before any filter,
+//! and no new one can be.
 
 use super::Limits;
-use crate::disk::FileAccess;
+use crate::disk::{FileAccess, REGISTER_IOWQ_AFF};
 use crate::{Error, Result};
 use libc::{c_long, sock_filter, sock_fprog};
 use seccompiler::{
@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 /// The stage of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// It parses files already, and makes the rings of its writers.
+    /// It parses files already; it still locks memory, sets priorities, and settles the rings of its writers.
     Starting,
     /// Packets flow.
     Running,
@@ -223,12 +223,11 @@ const ALLOWED_OLD: &[c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const ALLOWED_OLD: &[c_long] = &[];
 
-/// Allowed in addition while a process starts: locked memory, the rings of disks, and the last filter.
+/// Allowed in addition while a process starts: locked memory, the cores of rings that are made, and the last filter.
 const ALLOWED_AT_START: &[c_long] = &[
     libc::SYS_mlock,
     libc::SYS_mlock2,
     libc::SYS_setpriority,
-    libc::SYS_io_uring_setup,
     libc::SYS_io_uring_register,
     libc::SYS_seccomp,
 ];
@@ -247,6 +246,7 @@ const INTRUDERS: &[c_long] = &[
     libc::SYS_bpf,
     libc::SYS_perf_event_open,
     libc::SYS_userfaultfd,
+    libc::SYS_io_uring_setup,
     libc::SYS_setns,
     libc::SYS_unshare,
     libc::SYS_mount,
@@ -410,6 +410,8 @@ fn of_access(access: FileAccess) -> Result<Rules> {
 fn intruders(phase: Phase, needs: Needs) -> Result<Rules> {
     let late = if phase == Phase::Running { ALLOWED_AT_START } else { &[] };
     let mut all = conditional(needs)?;
+    let other_register = vec![vec![is_not(1, REGISTER_IOWQ_AFF.into())?]];
+    all.insert(libc::SYS_io_uring_register, rules(other_register)?);
     all.extend(of_access(needs.access)?);
     all.extend(of_sockets(needs)?);
     let own = needs.own();
@@ -518,6 +520,13 @@ fn install(program: &BpfProgram, flags: libc::c_ulong) -> Result<()> {
             Err(Error::new(tried, io::Error::other(format!("thread {thread} has a filter of its own"))))
         }
     }
+}
+
+/// Makes the kernel refuse any further filter (EINVAL).
+#[cfg(test)]
+pub(super) fn refuse_filters() -> Result<()> {
+    let seccomp = Rules::from([(libc::SYS_seccomp, Vec::new())]);
+    install(&program(seccomp, SeccompAction::Errno(libc::EINVAL as u32), SeccompAction::Allow)?, 0)
 }
 
 /// The number of refused calls: added to by the handler in any thread, read at the end. Relaxed: a count.

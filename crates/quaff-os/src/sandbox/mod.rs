@@ -79,10 +79,11 @@ impl Sandbox {
     pub fn restrict_calls(&mut self, phase: Phase) {
         match calls::restrict(phase, self.needs) {
             Ok(()) => self.seccomp = true,
-            Err(error) => {
-                self.seccomp = false;
-                self.notes.push(format!("the sandbox restricts no system calls: {error}"));
+            // The filters of the earlier phase remain.
+            Err(error) if self.seccomp => {
+                self.notes.push(format!("the sandbox permits the system calls of a start for good: {error}"));
             }
+            Err(error) => self.notes.push(format!("the sandbox restricts no system calls: {error}")),
         }
     }
 

@@ -11,14 +11,19 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-/// The folder of the test, and the user to become; set for [`inside`] only.
+/// The folder of the test, and the user to become; set for what runs inside only.
 const FOLDER: &str = "QUAFF_TEST_SANDBOX_FOLDER";
 const USER: &str = "QUAFF_TEST_SANDBOX_USER";
 
 /// Runs [`inside`] in a process of its own. Returns what it printed, by name.
 fn run_inside(dir: &Path, user: Option<&str>) -> BTreeMap<String, String> {
+    run_test("inside", dir, user)
+}
+
+fn run_test(name: &str, dir: &Path, user: Option<&str>) -> BTreeMap<String, String> {
     let mut command = Command::new(std::env::current_exe().expect("this binary"));
-    command.args(["--exact", "sandbox::tests::inside", "--nocapture", "--test-threads=2"]).env(FOLDER, dir);
+    let name = format!("sandbox::tests::{name}");
+    command.args(["--exact", &name, "--nocapture", "--test-threads=2"]).env(FOLDER, dir);
     if let Some(user) = user {
         command.env(USER, user);
     }
@@ -93,8 +98,10 @@ fn inside() {
     // Later no process may that restricts its calls.
     tried("make a folder", fs::create_dir(path("out/folder")));
     tried("make a folder of a tree", fs::create_dir(path("tree/folder")));
+    let wakeup = crate::Wakeup::new().unwrap();
+    let disk = crate::disk::Disk::ahead(&wakeup);
     sandbox.restrict_calls(Phase::Starting);
-    tried("io_uring at the start", io_uring::IoUring::new(1));
+    try_rings(&dir, disk, wakeup);
     sandbox.restrict_calls(Phase::Running);
     say("landlock", sandbox.landlock_abi);
     say("seccomp", sandbox.seccomp);
@@ -111,6 +118,51 @@ fn inside() {
     tried("a reader", reading.join().unwrap());
     tried("a receiver", waiting.join().unwrap().map_err(|_| io::Error::from(Errno::EPIPE)));
     sleeping.join().unwrap();
+}
+
+/// Files are parsed: no ring can be made or changed, and a writer uses the one that was made before.
+fn try_rings(dir: &Path, disk: crate::disk::Disk, wakeup: crate::Wakeup) {
+    tried("io_uring at the start", io_uring::IoUring::new(1));
+    // IORING_REGISTER_PERSONALITY; the descriptor is invalid.
+    tried("change of a ring at the start", call(libc::SYS_io_uring_register, [-1, 9, 0]));
+    let file = File::create(dir.join("out/ring")).unwrap();
+    let before = calls::refused().0;
+    let writing = std::thread::spawn(move || {
+        let (mut disk, buffer) = (disk.settle(), crate::mem::Buffer::new(4096).unwrap());
+        disk.submit(crate::disk::Write { file: file.into(), buffer, len: 4096, offset: 0 }).unwrap();
+        loop {
+            match disk.reap().unwrap() {
+                Some(written) => return (disk.name(), written.result),
+                None => drop(wakeup.wait(std::time::Duration::from_secs(1)).unwrap()),
+            }
+        }
+    });
+    let (name, result) = writing.join().unwrap();
+    say("a writer has", name);
+    tried("a writer", result);
+    say("refused to a writer", calls::refused().0 - before);
+}
+
+/// A kernel that accepts the first filters, and no more.
+#[test]
+fn inside_of_half() {
+    let Some(_) = std::env::var_os(FOLDER) else { return };
+    let mut sandbox = Sandbox::confine(&Limits::default()).unwrap();
+    sandbox.restrict_calls(Phase::Starting);
+    calls::refuse_filters().unwrap();
+    sandbox.restrict_calls(Phase::Running);
+    say("seccomp", sandbox.seccomp);
+    say("notes", format!("{:?}", sandbox.notes));
+    tried("exec", Command::new("/bin/true").status());
+}
+
+#[test]
+fn filters_of_the_start_that_remain_are_reported() {
+    let dir = folder();
+    let found = run_test("inside_of_half", dir.path(), None);
+    assert_eq!((&*found["seccomp"], &*found["exec"]), ("true", "EPERM"), "{found:#?}");
+    let notes = &found["notes"];
+    assert!(notes.contains("the system calls of a start") && !notes.contains("no system calls"), "{notes}");
 }
 
 fn try_paths(dir: &Path) {
@@ -267,9 +319,20 @@ fn assert_calls_are_refused(found: &BTreeMap<String, String>) {
     // No signal counts the first two, and what is unknown.
     assert_eq!(found["refused"], (refused.len() - 2).to_string(), "{found:#?}");
     assert_eq!((&*found["flags of a file"], &*found["own core"]), ("EBADF", "EFAULT"), "{found:#?}");
-    for name in ["mode", "route", "ethtool", "a reader"] {
+    for name in ["mode", "route", "ethtool", "a reader", "a writer"] {
         assert_eq!(found[name], "done", "{name}: {found:#?}");
     }
+    for name in ["io_uring at the start", "change of a ring at the start"] {
+        assert_eq!(found[name], "EPERM", "{name}: {found:#?}");
+    }
+    let has_rings = crate::disk::Disk::new(&crate::Wakeup::new().unwrap()).name();
+    let writer = (&*found["a writer has"], &*found["refused to a writer"]);
+    assert!(writer == (has_rings, "0") || writer == ("pwrite", "0") && !is_allowed_to_all(), "{found:#?}");
+}
+
+/// Processes without capabilities can make a ring.
+fn is_allowed_to_all() -> bool {
+    fs::read_to_string("/proc/sys/kernel/io_uring_disabled").is_ok_and(|text| text.trim() == "0")
 }
 
 /// Sockets are bound only where the limits permit it, and only to interfaces.

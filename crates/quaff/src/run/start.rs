@@ -3,7 +3,7 @@
 //! ```text
 //!   prepare   interfaces are found, filters compiled, inputs compared with outputs
 //!   as_user   the product opens its outputs, because they fail most often
-//!   open      files: the process is confined, then the first byte is read
+//!   open      files: the process is confined, the rings of writers are made, then the first byte is read
 //!   start     lanes capture into memory; interfaces: the process is confined; the product starts its writers, which
 //!             empty existing files; system calls are restricted to those of a running process
 //! ```
@@ -80,8 +80,14 @@ impl Starting {
     }
 
     /// Opens the sources: files up to their first packet, by a confined process.
-    pub(crate) fn open(mut self) -> Result<Ready> {
-        self.seal.before_files()?;
+    pub(crate) fn open(self) -> Result<Ready> {
+        self.open_after(|| ())
+    }
+
+    /// As [`Self::open`]. `rings` makes the rings of the writers before the first byte of a file is read, because later
+    /// none can be made; without files the writers make them.
+    pub(crate) fn open_after(mut self, rings: impl FnOnce()) -> Result<Ready> {
+        self.seal.before_files(rings)?;
         let sources = self.prepared.open(&self.input, &self.stop)?;
         let run = Run::new(&self.input, &sources, &self.stop);
         Ok(Ready { run, sources, seal: self.seal })

@@ -144,6 +144,11 @@ impl Opened {
         &self.starting.presence
     }
 
+    /// See [`Target::make_ring`].
+    pub(super) fn make_ring(&mut self) {
+        self.target.make_ring(&self.wakeup);
+    }
+
     pub(super) fn note(&self) -> Option<String> {
         self.target.notes().into_iter().next()
     }

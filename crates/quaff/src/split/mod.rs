@@ -65,7 +65,7 @@ impl Split {
             ..Setup::new(input.clone(), &outputs)
         };
         let starting = Starting::prepare(setup, &stop)?;
-        let opened = starting.as_user(|| open_members(&plan, starting.is_at_once(), &stop))?;
+        let mut opened = starting.as_user(|| open_members(&plan, starting.is_at_once(), &stop))?;
         let (pool, lane_pools) = match plan.is_dry() {
             true => (None, Vec::new()),
             false => {
@@ -73,7 +73,7 @@ impl Split {
                 (Some(pool), lane_pools)
             }
         };
-        let mut ready = starting.open()?;
+        let mut ready = starting.open_after(|| opened.iter_mut().for_each(Opened::make_ring))?;
         refuse_headless(&plan, &ready.sources)?;
         ready.run.notes.extend(opened.iter().filter_map(Opened::note).take(1));
         ready.run.notes.extend(pool.iter().flat_map(|pool| pool.notes.clone()));
