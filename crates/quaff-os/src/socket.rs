@@ -1,7 +1,6 @@
 //! Options and counters of sockets that the standard library lacks: bytes that the peer has not acknowledged, the MTU
 //! of the path, peers that are gone, datagrams that are sent together, the receive buffer and its drops. Never reads.
 
-use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
@@ -85,11 +84,17 @@ pub const TOGETHER_BYTES_MAX: usize = 65_487;
 
 /// Sends datagrams by one call and one walk through the stack (UDP_SEGMENT, Linux 4.18): all have the length of the
 /// first but the last, which may be shorter. After an error none of them was sent.
+///
+/// Not sendmsg(2): it takes an address too, and so a sandbox refuses it.
 pub fn send_together(socket: impl AsFd, datagrams: &[IoSlice<'_>]) -> io::Result<()> {
     let bytes = datagrams.first().map_or(0, |first| first.len());
     let bytes = u16::try_from(bytes).map_err(|_| io::Error::from_raw_os_error(libc::EMSGSIZE))?;
-    let segments = [ControlMessage::UdpGsoSegments(&bytes)];
-    sendmsg::<()>(socket.as_fd().as_raw_fd(), datagrams, &segments, MsgFlags::empty(), None)?;
+    let segment = |bytes: u16| set(&socket, libc::IPPROTO_UDP, libc::UDP_SEGMENT, bytes.into());
+    segment(bytes)?;
+    let sent = nix::sys::uio::writev(&socket, datagrams);
+    // Otherwise a longer datagram would be cut later.
+    segment(0)?;
+    sent?;
     Ok(())
 }
 
@@ -154,8 +159,10 @@ mod tests {
         socket.connect(peer.local_addr().unwrap()).unwrap();
         let sent = [vec![1; 1000], vec![2; 1000], vec![3; 17]];
         send_together(&socket, &sent.each_ref().map(|bytes| IoSlice::new(bytes))).unwrap();
-        let mut bytes = [0; 2000];
-        for expected in &sent {
+        let longer = vec![4; 5000];
+        assert_eq!(socket.send(&longer).unwrap(), longer.len(), "by itself, whole");
+        let mut bytes = [0; 6000];
+        for expected in sent.iter().chain([&longer]) {
             let length = peer.recv(&mut bytes).unwrap();
             assert_eq!(&bytes[..length], expected);
         }

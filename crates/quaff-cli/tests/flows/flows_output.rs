@@ -88,6 +88,36 @@ fn without_a_collector_nothing_is_called_lossless() {
     }
 }
 
+/// Several messages leave by one call, which takes no address: its sandbox refuses those that do.
+#[test]
+fn messages_leave_together_by_a_confined_process() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut made = Made::default();
+    for number in 0..3000u64 {
+        made.ip(number / 100, &udp([number as u16, 53], 4));
+    }
+    let file = made.write(dir.path(), "many.pcap").display().to_string();
+    let collector = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let to = format!("udp://{}", collector.local_addr().expect("an address"));
+    let receiving = std::thread::spawn(move || {
+        collector.set_read_timeout(Some(Duration::from_secs(30))).expect("a socket");
+        let mut message = [0; 65_536];
+        // RFC 7011, section 3.1: the length of a message is in its header.
+        std::iter::from_fn(|| {
+            collector.recv(&mut message).ok().map(|length| (length, message[2..4].to_vec()))
+        })
+        .take_while(|(length, _)| *length > 1)
+        .all(|(length, header)| header == (length as u16).to_be_bytes())
+    });
+    let done = quaff(&["flows", "--read", &file, "-n", &to, "--ledger", "-", "-q"]);
+    let end = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    end.send_to(b"x", to.trim_start_matches("udp://")).expect("sent");
+    assert!(receiving.join().expect("messages"), "each datagram is one message");
+    let ledger: Value = serde_json::from_slice(&done.stdout).expect("JSON");
+    assert_eq!(ledger["sandbox"]["refused_calls"], 0, "{ledger}");
+    assert_eq!(number(&ledger["sinks"][0]["sent"], "packets"), 3000, "{ledger}");
+}
+
 #[test]
 fn a_log_of_connections_has_its_columns() {
     let dir = tempfile::tempdir().expect("a folder");

@@ -99,9 +99,9 @@ impl UdpLink {
             return true;
         };
         match error.raw_os_error().map(Errno::from_raw) {
-            // EIO: the device computes no checksums, or the path has IPsec. EINVAL and EMSGSIZE: a message is longer
-            // than the path's packets, perhaps this one only.
-            Some(Errno::EIO | Errno::EOPNOTSUPP) => self.sends_together = false,
+            // EIO: the device computes no checksums, or the path has IPsec. ENOPROTOOPT: before Linux 4.18. EINVAL and
+            // EMSGSIZE: a message is longer than the path's packets, perhaps this one only.
+            Some(Errno::EIO | Errno::EOPNOTSUPP | Errno::ENOPROTOOPT) => self.sends_together = false,
             Some(Errno::EINVAL | Errno::EMSGSIZE) => {}
             _ => Counters::add(&counters.errors, 1),
         }

@@ -39,6 +39,7 @@ pub(super) struct Needs {
     binds: bool,
     connects: bool,
     sends_datagrams: bool,
+    sends_frames: bool,
     makes_folders: bool,
     draws: bool,
     loads_programs: bool,
@@ -51,6 +52,7 @@ impl Needs {
             binds: limits.binds,
             connects: !limits.connect.is_empty(),
             sends_datagrams: limits.sends_datagrams,
+            sends_frames: limits.sends_frames,
             makes_folders: !limits.make_folders.is_empty(),
             draws: limits.draws,
             loads_programs: limits.loads_programs,
@@ -62,6 +64,9 @@ impl Needs {
         let mut own = Vec::new();
         if self.connects {
             own.push(libc::SYS_connect);
+        }
+        if self.sends_frames {
+            own.push(libc::SYS_sendmmsg);
         }
         if self.makes_folders {
             own.push(libc::SYS_mkdirat);
@@ -89,6 +94,7 @@ impl Needs {
         if self.sends_datagrams {
             options.insert(libc::IPPROTO_IP, vec![libc::IP_MTU_DISCOVER]);
             options.insert(libc::IPPROTO_IPV6, vec![libc::IPV6_MTU_DISCOVER]);
+            options.insert(libc::IPPROTO_UDP, vec![libc::UDP_SEGMENT]);
         }
         options
     }
@@ -145,9 +151,6 @@ const ALLOWED: &[c_long] = &[
     // Open sockets: packets, their counters, route netlink.
     libc::SYS_recvfrom,
     libc::SYS_recvmsg,
-    libc::SYS_sendto,
-    libc::SYS_sendmsg,
-    libc::SYS_sendmmsg,
     libc::SYS_getsockopt,
     libc::SYS_getsockname,
     libc::SYS_shutdown,
@@ -255,6 +258,9 @@ const INTRUDERS: &[c_long] = &[
     libc::SYS_chroot,
     libc::SYS_socketpair,
     libc::SYS_connect,
+    // The address in their messages is in memory, where no filter sees it.
+    libc::SYS_sendmsg,
+    libc::SYS_sendmmsg,
     libc::SYS_listen,
     libc::SYS_accept,
     libc::SYS_accept4,
@@ -354,6 +360,8 @@ fn conditional(needs: Needs) -> Result<Rules> {
         (libc::SYS_sched_setaffinity, vec![vec![is_not(0, 0)?]]),
         (libc::SYS_sched_setscheduler, vec![vec![is_not(0, 0)?]]),
         (libc::SYS_setpriority, vec![vec![is_not(0, libc::PRIO_PROCESS as u64)?], vec![is_not(1, 0)?]]),
+        // To the peer of the socket, or on its interface: an address would be that of any other.
+        (libc::SYS_sendto, vec![vec![is_not_null(4)?]]),
         // Limits are read, not set.
         (libc::SYS_prlimit64, vec![vec![is_not_null(2)?]]),
         (libc::SYS_ioctl, vec![others]),
@@ -590,6 +598,7 @@ mod tests {
             binds: true,
             connects: true,
             sends_datagrams: true,
+            sends_frames: true,
             makes_folders: true,
             draws: true,
             loads_programs: true,
@@ -605,7 +614,7 @@ mod tests {
             let is_refused = |call: &&c_long| refused.get(call).is_some_and(Vec::is_empty);
             let late = ALLOWED_AT_START.iter().filter(is_refused).count();
             assert_eq!(late, if phase == Phase::Running { ALLOWED_AT_START.len() } else { 0 });
-            let own = [libc::SYS_connect, libc::SYS_mkdirat, libc::SYS_bpf];
+            let own = [libc::SYS_connect, libc::SYS_mkdirat, libc::SYS_bpf, libc::SYS_sendmmsg];
             assert!(own.iter().all(|call| refused.contains_key(call) != (needs == all_needs)));
             // In pthread_create(3) signals are blocked, so nothing there may be refused by one.
             assert!([libc::SYS_clone, libc::SYS_rseq].iter().all(|call| !refused.contains_key(call)));

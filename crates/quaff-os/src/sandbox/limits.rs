@@ -17,8 +17,11 @@ pub struct Limits {
     pub make_folders: Vec<PathBuf>,
     /// TCP ports to which it connects.
     pub connect: Vec<u16>,
-    /// It sends datagrams by sockets that are connected already, and decides about fragments of them.
+    /// It sends datagrams by sockets that are connected already, and decides about fragments and segments of them.
     pub sends_datagrams: bool,
+    /// It sends frames by sendmmsg(2), of whose addresses a filter sees nothing: by an open packet socket, a process
+    /// with this right can send on any interface.
+    pub sends_frames: bool,
     /// It sets the modes of its terminal.
     pub draws: bool,
     /// It loads and runs BPF programs at network interfaces (CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN).

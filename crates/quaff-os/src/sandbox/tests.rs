@@ -87,6 +87,8 @@ fn inside() {
     let limits = Limits {
         // One of the two runs.
         binds: user.is_some(),
+        sends_datagrams: user.is_some(),
+        sends_frames: user.is_some(),
         user,
         read: vec![path("in"), path("missing")],
         write: vec![path("out"), path("tree")],
@@ -202,6 +204,8 @@ fn try_calls(dir: &Path) {
     }
     tried("netfilter", call(libc::SYS_socket, [libc::AF_NETLINK as _, libc::SOCK_RAW as _, 12]));
     tried("io_uring", io_uring::IoUring::new(1));
+    tried("sendmsg", call(libc::SYS_sendmsg, [-1, 0, 0]));
+    tried("sendto an address", sendto(c"x"));
     // Without a descriptor or a mask, EBADF and EFAULT are what a call gets that passes the filter.
     tried("signal by an owner", call(libc::SYS_fcntl, [-1, libc::F_SETOWN.into(), 1]));
     tried("choice of a signal", call(libc::SYS_fcntl, [-1, 10, libc::SIGKILL.into()]));
@@ -229,11 +233,25 @@ fn try_calls(dir: &Path) {
     let option = |level: i32, option: i32| call(libc::SYS_setsockopt, [-1, level.into(), option.into()]);
     tried("bind to an interface", call(libc::SYS_bind, [-1, 0, size_of::<libc::sockaddr_ll>() as _]));
     tried("bind to a port", call(libc::SYS_bind, [-1, 0, size_of::<libc::sockaddr_in>() as _]));
+    tried("sendmmsg", call(libc::SYS_sendmmsg, [-1, 0, 0]));
+    tried("send", sendto(c""));
+    tried("segments", option(libc::IPPROTO_UDP, libc::UDP_SEGMENT));
     tried("promiscuous", option(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP));
     tried("another ring", option(libc::SOL_PACKET, libc::PACKET_RX_RING));
     tried("filter", option(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER));
     tried("another option", option(libc::SOL_SOCKET, libc::PACKET_ADD_MEMBERSHIP));
     tried("another level", option(libc::SOL_IP, libc::SO_ATTACH_FILTER));
+}
+
+/// sendto(2) by no socket; to this text as the address, unless it is empty.
+fn sendto(address: &std::ffi::CStr) -> io::Result<()> {
+    let length = address.count_bytes() as libc::socklen_t;
+    let to = if length > 0 { address.as_ptr() } else { std::ptr::null() };
+    // SAFETY: the descriptor is invalid, which is found before anything is read.
+    match unsafe { libc::sendto(-1, std::ptr::null(), 0, 0, to.cast(), length) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
 }
 
 /// Capability sets, NoNewPrivs and Seccomp of all threads.
@@ -297,6 +315,8 @@ fn assert_calls_are_refused(found: &BTreeMap<String, String>) {
         "vsock",
         "netfilter",
         "io_uring",
+        "sendmsg",
+        "sendto an address",
         "signal by an owner",
         "choice of a signal",
         "core of another",
@@ -335,10 +355,14 @@ fn is_allowed_to_all() -> bool {
     fs::read_to_string("/proc/sys/kernel/io_uring_disabled").is_ok_and(|text| text.trim() == "0")
 }
 
-/// Sockets are bound only where the limits permit it, and only to interfaces.
-fn assert_sockets(found: &BTreeMap<String, String>, binds: bool) {
-    let bound = if binds { "EBADF" } else { "EPERM" };
+/// Sockets are bound, and send what a filter cannot see, only where the limits permit it; they are bound only to
+/// interfaces.
+fn assert_sockets(found: &BTreeMap<String, String>, is_permitted: bool) {
+    let bound = if is_permitted { "EBADF" } else { "EPERM" };
     for (name, result) in [
+        ("sendmmsg", bound),
+        ("segments", bound),
+        ("send", "EBADF"),
         ("bind to an interface", bound),
         ("promiscuous", bound),
         ("filter", "EBADF"),

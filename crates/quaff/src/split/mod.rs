@@ -61,7 +61,7 @@ impl Split {
         let setup = Setup {
             format: plan.format(),
             rights: Rights::of(sandbox.as_ref(), write),
-            limits: Limits { write: folders, ..Limits::default() },
+            limits: Limits { write: folders, sends_frames: plan.sends(), ..Limits::default() },
             ..Setup::new(input.clone(), &outputs)
         };
         let starting = Starting::prepare(setup, &stop)?;

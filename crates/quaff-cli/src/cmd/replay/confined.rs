@@ -32,7 +32,8 @@ fn limits(args: &Args) -> Limits {
     let read = args.files.iter().chain(&args.dual).chain(&args.tcpprep);
     let read: Vec<PathBuf> = read.filter(|path| path.as_os_str() != "-").cloned().collect();
     let written = args.send.write.iter().filter(|path| path.as_os_str() != "-");
-    Limits { read, write: written.map(|path| confined::folder(path)).collect(), ..Limits::default() }
+    let write = written.map(|path| confined::folder(path)).collect();
+    Limits { read, write, sends_frames: args.send.write.is_empty(), ..Limits::default() }
 }
 
 impl Shared {
