@@ -120,6 +120,7 @@ impl<'a> From<&'a Ledger> for RunEnd<'a> {
             input: ledger.input.as_ref(),
             verdict: ledger.verdict,
             write_failures: &ledger.write_failures,
+            failed_output: None,
             took_nothing: is_empty && !ledger.write_failures.is_empty(),
             has_defect: ledger.commands_failed > 0 || ledger.late > 0,
         }

@@ -7,7 +7,7 @@ use crate::flags::{
     CompressArg, FormatArg, OwnerArgs, SalvageArg, SnaplenArg, USER_OF_FILES, WriteArg, of, reworded,
 };
 use crate::line;
-use crate::shell::{ONLY_ERRORS, QuietArgs, ReportArgs};
+use crate::shell::{self, ONLY_ERRORS, QuietArgs, ReportArgs};
 use crate::show::{self, Stream, name};
 use anyhow::{bail, ensure};
 use quaff::plan::{CapturePlan, ReadOrder};

@@ -2,7 +2,7 @@
 
 use crate::exit::Exit;
 use crate::flags::{BufferArg, Bytes, FolderArgs, of, reworded};
-use crate::shell::{ONLY_ERRORS, Part, Product, ReportArgs, Settings, Shell, WatchArgs};
+use crate::shell::{self, ONLY_ERRORS, Part, Product, ReportArgs, Settings, Shell, WatchArgs};
 use crate::show::{self, Stream, name, say};
 use anyhow::bail;
 use clap::ArgAction;

@@ -4,7 +4,7 @@ use super::input::RuleArgs;
 use super::report;
 use crate::exit::Exit;
 use crate::flags::{FileArgs, FilesArgs, ReadArg, USER_OF_FILES, UserArgs, of, reworded};
-use crate::shell::{ONLY_ERRORS, ReportArgs, WatchArgs};
+use crate::shell::{self, ONLY_ERRORS, ReportArgs, WatchArgs};
 use crate::show::{self, Stream};
 use anyhow::{bail, ensure};
 use quaff::streams::{ExtractPlan, IndexTarget, ReaderPlan, StreamsPlan};
