@@ -30,14 +30,16 @@ pub(crate) struct Attempt {
     pub(crate) window: u16,
     pub(crate) window_scale: Option<u8>,
     pub(crate) time_ns: u64,
+    /// Its number is far from the place of its sender, who would not continue there by chance.
+    pub(crate) is_far: bool,
 }
 
 impl Attempt {
     /// The SYN or SYN-ACK of `sender`.
-    pub(crate) fn of(sender: Sender, segment: &Segment) -> Self {
+    pub(crate) fn of(sender: Sender, segment: &Segment, is_far: bool) -> Self {
         let Segment { flags, sequence, acknowledgment, window, window_scale, time_ns, .. } = *segment;
         let flags = flags & (SYN | ACK);
-        Self { sender, flags, sequence, acknowledgment, window, window_scale, time_ns }
+        Self { sender, flags, sequence, acknowledgment, window, window_scale, time_ns, is_far }
     }
 
     /// The segment without payload.
@@ -55,7 +57,7 @@ impl Attempt {
             return false;
         }
         if sender == self.sender {
-            return flags & SYN == 0 && sequence == next;
+            return self.is_far && flags & SYN == 0 && sequence == next;
         }
         let is_kind = match self.flags & ACK {
             0 => flags & SYN != 0,
@@ -71,7 +73,7 @@ mod tests {
 
     fn attempt(flags: u8) -> Attempt {
         let segment = Segment { flags, sequence: u32::MAX, acknowledgment: 700, ..Segment::default() };
-        Attempt::of(Sender::A, &segment)
+        Attempt::of(Sender::A, &segment, true)
     }
 
     #[test]
@@ -86,6 +88,8 @@ mod tests {
         // Its sender.
         assert!(syn.is_taken_by(Sender::A, ACK, 0, 9) && answer.is_taken_by(Sender::A, ACK, 0, 9));
         assert!(!syn.is_taken_by(Sender::A, SYN | ACK, 0, 9) && !syn.is_taken_by(Sender::A, ACK, 1, 9));
+        // A SYN in the window is a challenge.
+        assert!(!Attempt { is_far: false, ..syn }.is_taken_by(Sender::A, ACK, 0, 9));
         assert!(!syn.is_taken_by(Sender::A, RST | ACK, 0, 9) && !syn.is_taken_by(Sender::A, RST, 0, 9));
     }
 }

@@ -80,10 +80,10 @@ impl Conversation {
         half.has(SYN_SEEN)
     }
 
-    /// True for a SYN at the number at which its sender continues: a challenge, and no other connection.
-    pub(crate) fn continues(&self, sender: Sender, segment: &Segment) -> bool {
+    /// True if a SYN is far from the place of its sender in this connection.
+    pub(crate) fn is_far(&self, sender: Sender, segment: &Segment, lane: &StreamLane) -> bool {
         let half = if sender == Sender::A { &self.a } else { &self.b };
-        half.offset(segment.sequence.wrapping_add(1)) == half.next() as i64
+        half.is_started() && !half.is_near(segment.sequence, &lane.plan)
     }
 
     /// True if every direction in which a segment was seen has ended.
@@ -192,7 +192,7 @@ impl Conversation {
         if is_answer {
             other.choose(segment.acknowledgment, &mut lane.memory, &mut lane.tally);
         }
-        let answers_syn = is_answer && other.is_unanswered() && other.has_sent(segment.acknowledgment);
+        let answers_syn = is_answer && other.has(SYN_SEEN) && other.has_sent(segment.acknowledgment);
         let is_unacceptable = is_answer && other.is_unanswered() && !answers_syn;
         if is_unacceptable || !own.may_start_at(base, answers_syn) {
             return false;

@@ -87,17 +87,18 @@ impl HalfStream {
     }
 
     /// True if a SYN or SYN-ACK at `base` may be the begin of this direction; `is_answer`: it acknowledges a SYN that
-    /// was captured and has no other answer.
+    /// was captured.
     pub(crate) fn may_start_at(&self, base: u32, is_answer: bool) -> bool {
         if !self.is_started() || self.base == base {
             return true;
         }
         let is_named_only = self.flags & (SYN_SEEN | MIDSTREAM) == 0;
-        self.is_untouched() && (is_answer || is_named_only || self.is_unanswered())
+        let is_unconfirmed = is_answer && self.has(MIDSTREAM) || is_named_only || self.is_unanswered();
+        self.is_untouched() && is_unconfirmed
     }
 
-    /// Restarts at the rival SYN if the other end acknowledges its number, or the sender continues there. The window scale
-    /// of that SYN is no longer known.
+    /// Restarts at the rival SYN if the other end acknowledges its number, or the sender continues there. The window
+    /// scale of that SYN is no longer known.
     #[cold]
     pub(crate) fn choose(&mut self, named: u32, memory: &mut Memory, tally: &mut StreamTally) {
         if self.rival != self.base && named == self.rival && self.is_untouched() && self.is_unanswered() {

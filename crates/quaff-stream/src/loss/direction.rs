@@ -219,16 +219,13 @@ impl Direction {
         !self.is_started() || sequence == self.top || sequence == self.acked || is_after_fin
     }
 
-    /// True for a SYN at the number after the highest byte: a challenge, and no other connection.
-    pub(super) fn continues(&self, sequence: u32) -> bool {
-        sequence.wrapping_add(1) == self.top
-    }
-
-    /// Compares the begin that one end has named with a segment of the sender: a begin far away from it was a stray.
+    /// Compares the begin that one end has named with a segment of the sender: a begin elsewhere was a stray, unless it is
+    /// close and the segment goes with the begin of the other end.
     #[cold]
-    pub(super) fn agree(&mut self, sequence: u32, now_ns: u64) {
+    pub(super) fn agree(&mut self, sequence: u32, goes_with_other: bool, now_ns: u64) {
         let distance = ahead(sequence, self.base);
-        if self.is_untouched() && !(-1..=BEGIN_APART).contains(&distance) {
+        let is_close = (-1..=if goes_with_other { BEGIN_APART } else { 0 }).contains(&distance);
+        if self.is_untouched() && !is_close {
             self.begin_midstream(sequence, now_ns);
         } else if distance >= 0 && !self.has(SYN_SEEN) {
             self.flags |= AGREED;
@@ -299,10 +296,10 @@ impl Direction {
     /// Compares the begin with an acknowledgment of the other end; false for a stray.
     #[cold]
     fn agree_with(&mut self, acknowledgment: u32) -> bool {
-        let is_after =
-            ahead(acknowledgment, self.base) >= 0 && ahead(acknowledgment, self.top) <= BEGIN_APART;
-        self.flags |= if is_after && self.has(SYN_SEEN) { AGREED } else { 0 };
-        is_after
+        let is_sent = self.may_have_sent(acknowledgment);
+        self.flags |= if is_sent && self.has(SYN_SEEN) { AGREED } else { 0 };
+        let is_close = (0..=BEGIN_APART).contains(&ahead(acknowledgment, self.base));
+        is_sent || is_close && !self.has(SYN_SEEN)
     }
 
     /// An acknowledgment beyond the data shows that earlier segments are missing, or were retransmitted.

@@ -286,17 +286,20 @@ impl LossMeter {
                 return true;
             }
         }
-        if flags & (SYN | RST) != SYN || !self.table.get(place).is_attempt(sender, segment) {
+        if flags & (SYN | RST) != SYN {
             return true;
         }
         let connection = self.table.get_mut(place);
-        if !connection.directions[sender].continues(sequence) {
-            connection.has_attempt = true;
-            let time_ns = segment.time_ns;
-            let syn =
-                crate::Segment { flags, sequence, acknowledgment, time_ns, ..crate::Segment::default() };
-            self.attempts.note(place, Attempt::of(from, &syn));
+        if !connection.is_attempt(sender, segment) {
+            connection.has_attempt = false;
+            return true;
         }
+        let is_far =
+            connection.directions[sender].is_started() && !connection.directions[sender].is_near(sequence);
+        connection.has_attempt = true;
+        let time_ns = segment.time_ns;
+        let syn = crate::Segment { flags, sequence, acknowledgment, time_ns, ..crate::Segment::default() };
+        self.attempts.note(place, Attempt::of(from, &syn, is_far));
         false
     }
 
@@ -495,7 +498,10 @@ impl Connection {
         let is_client = own.has(SYN_SEEN) && !is_syn;
         match own.is_started() {
             true if is_syn => own.note_syn(),
-            true if own.is_open_to_agreement() => own.agree(sequence, segment.time_ns),
+            true if own.is_open_to_agreement() => {
+                let goes_with_other = is_ack && other.may_have_sent(segment.acknowledgment);
+                own.agree(sequence, goes_with_other, segment.time_ns);
+            }
             true => {}
             false if is_syn => own.begin(sequence, SYN_SEEN, segment.time_ns),
             false => own.begin_midstream(sequence, segment.time_ns),

@@ -332,8 +332,10 @@ impl Tracker {
             return outcome;
         }
         if self.lane.tally().syns_ignored > ignored {
-            let is_new = !tracked.conversation.continues(sender, segment);
-            tracked.attempt = is_new.then(|| Attempt::of(sender, segment)).or(tracked.attempt);
+            let is_far = tracked.conversation.is_far(sender, segment, &self.lane);
+            tracked.attempt = Some(Attempt::of(sender, segment, is_far));
+        } else if segment.flags & SYN != 0 {
+            tracked.attempt = None;
         }
         tracked.last_ns = segment.time_ns;
         let due_ns = tracked.conversation.due_ns(&self.lane);

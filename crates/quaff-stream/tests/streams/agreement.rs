@@ -211,7 +211,7 @@ fn strays_change_no_stream() {
         for (number, step) in steps.iter().enumerate() {
             // A single byte of a connection of which nothing else is known is one of it.
             if number > 0 && (number == at || round % 50 == 0) {
-                stray(&mut run, &mut random, round);
+                stray(&mut run, &mut random, round, step);
             }
             let (is_client, flags, sequence, acknowledgment, text) = step;
             match is_client {
@@ -259,13 +259,20 @@ fn conversation() -> ([String; 2], Vec<Step>) {
     (expected, steps)
 }
 
-/// A SYN, SYN-ACK, RST, acknowledgment or keep-alive with random numbers.
-fn stray(run: &mut Run, random: &mut Random, round: u64) {
-    let [sequence, acknowledgment] = [0; 2].map(|_| random.below(1 << 32) as u32);
+/// A SYN, SYN-ACK, RST, acknowledgment or keep-alive like a step of the conversation, one or both of whose numbers are
+/// others.
+fn stray(run: &mut Run, random: &mut Random, round: u64, step: &Step) {
+    let [mut sequence, mut acknowledgment] = [0; 2].map(|_| random.below(1 << 32) as u32);
+    match round / 6 % 3 {
+        1 if round % 6 != 5 => sequence = step.2,
+        2 => acknowledgment = step.3,
+        _ => {}
+    }
     let (flags, text) =
         [(SYN, ""), (SYN | ACK, ""), (RST, ""), (RST | ACK, ""), (ACK, ""), (ACK, "x")][(round % 6) as usize];
-    match random.below(2) {
-        0 => run.client(flags, sequence, acknowledgment, text),
-        _ => run.server(flags, sequence, acknowledgment, text),
+    let is_client = if round / 6 % 3 == 0 { random.below(2) == 0 } else { step.0 };
+    match is_client {
+        true => run.client(flags, sequence, acknowledgment, text),
+        false => run.server(flags, sequence, acknowledgment, text),
     }
 }

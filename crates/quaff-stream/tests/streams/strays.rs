@@ -67,8 +67,20 @@ fn stray_like(packet: &Captured, kind: u64, random: &mut Random) -> Option<Captu
     let (ip, at) = (read.ip_offset as usize, read.transport as usize);
     let payload = usize::from(kind % 5 == 4);
     let mut stray = bytes.get(..at + 20)?.to_vec();
-    stray[at + 4..at + 8].copy_from_slice(&(random.below(1 << 32) as u32).to_be_bytes());
-    stray[at + 8..at + 12].copy_from_slice(&(random.below(1 << 32) as u32).to_be_bytes());
+    let mut put = |at: usize, is_far: bool, is_near: bool| {
+        let number = u32::from_be_bytes([stray[at], stray[at + 1], stray[at + 2], stray[at + 3]]);
+        let near = random.below(200_000) as u32;
+        let other = match (is_far, is_near) {
+            (true, _) => random.below(1 << 32) as u32,
+            (false, true) => number.wrapping_add(near).wrapping_sub(100_000),
+            (false, false) => number,
+        };
+        stray[at..at + 4].copy_from_slice(&other.to_be_bytes());
+    };
+    // Both numbers are others, or one, or both are close.
+    let way = kind / 5 % 4;
+    put(at + 4, way != 1 && way != 3, way == 3);
+    put(at + 8, way != 2 && way != 3, way == 3);
     stray[at + 12] = 0x50;
     stray[at + 13] = [SYN, SYN | ACK, RST, ACK, ACK][(kind % 5) as usize];
     stray.resize(at + 20 + payload, 0);
