@@ -191,6 +191,11 @@ impl Direction {
         ahead(acknowledgment, self.base) >= 0 && ahead(acknowledgment, self.top) <= 0
     }
 
+    /// The same of a direction that a handshake has begun.
+    pub(super) fn has_begun_with(&self, acknowledgment: u32) -> bool {
+        self.is_started() && !self.has(MIDSTREAM) && self.may_have_sent(acknowledgment)
+    }
+
     /// True if the SYN was captured, and no acknowledgment of it.
     pub(super) fn is_unanswered(&self) -> bool {
         self.flags & (SYN_SEEN | AGREED) == SYN_SEEN

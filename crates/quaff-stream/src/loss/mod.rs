@@ -499,7 +499,7 @@ impl Connection {
         match own.is_started() {
             true if is_syn => own.note_syn(),
             true if own.is_open_to_agreement() => {
-                let goes_with_other = is_ack && other.may_have_sent(segment.acknowledgment);
+                let goes_with_other = is_ack && other.has_begun_with(segment.acknowledgment);
                 own.agree(sequence, goes_with_other, segment.time_ns);
             }
             true => {}
