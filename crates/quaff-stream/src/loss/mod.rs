@@ -279,12 +279,12 @@ impl LossMeter {
     fn take_handshake(&mut self, place: u32, sender: usize, segment: &Segment) -> bool {
         let from = if sender == 0 { Sender::A } else { Sender::B };
         let Segment { flags, sequence, acknowledgment, .. } = *segment;
-        if let Some(attempt) = self.attempts.of(self.table.get(place), place) {
-            if attempt.is_taken_by(from, flags, sequence, acknowledgment) {
-                self.table.get_mut(place).has_attempt = false;
-                self.accept(place, &attempt, segment.origin);
-                return true;
-            }
+        let attempt = self.attempts.of(self.table.get(place), place);
+        let taken = attempt.filter(|one| one.is_taken_by(from, flags, sequence, acknowledgment));
+        if let Some(attempt) = taken {
+            self.table.get_mut(place).has_attempt = false;
+            self.accept(place, &attempt, segment.origin);
+            return true;
         }
         if flags & (SYN | RST) != SYN {
             return true;

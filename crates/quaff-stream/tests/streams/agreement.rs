@@ -270,7 +270,7 @@ fn stray(run: &mut Run, random: &mut Random, round: u64, step: &Step) {
     }
     let (flags, text) =
         [(SYN, ""), (SYN | ACK, ""), (RST, ""), (RST | ACK, ""), (ACK, ""), (ACK, "x")][(round % 6) as usize];
-    let is_client = if round / 6 % 3 == 0 { random.below(2) == 0 } else { step.0 };
+    let is_client = if (round / 6).is_multiple_of(3) { random.below(2) == 0 } else { step.0 };
     match is_client {
         true => run.client(flags, sequence, acknowledgment, text),
         false => run.server(flags, sequence, acknowledgment, text),
