@@ -224,8 +224,8 @@ impl Direction {
         !self.is_started() || sequence == self.top || sequence == self.acked || is_after_fin
     }
 
-    /// Compares the begin that one end has named with a segment of the sender: a begin elsewhere was a stray, unless it is
-    /// close and the segment goes with the begin of the other end.
+    /// Compares the begin that one end has named with a segment of the sender: a begin elsewhere was a stray, unless it
+    /// is close and the segment goes with the begin of the other end.
     #[cold]
     pub(super) fn agree(&mut self, sequence: u32, goes_with_other: bool, now_ns: u64) {
         let distance = ahead(sequence, self.base);
