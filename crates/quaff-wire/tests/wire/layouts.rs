@@ -78,8 +78,12 @@ fn assert_read(file: &[u8], packets: &[Packet], layout: RecordLayout, ns_per_fra
     assert_eq!(found, Some(layout));
     let time_ns =
         |packet: &Packet| u64::from(packet.0) * 1_000_000_000 + u64::from(packet.1) * ns_per_fraction;
-    let expected: Vec<_> =
-        packets.iter().map(|packet| (time_ns(packet), packet.2.to_vec(), packet.3, 1, flags)).collect();
+    // What is captured was there.
+    let wire_len = |packet: &Packet| packet.3.max(packet.2.len() as u32);
+    let expected: Vec<_> = packets
+        .iter()
+        .map(|packet| (time_ns(packet), packet.2.to_vec(), wire_len(packet), 1, flags))
+        .collect();
     assert_eq!(frames, expected);
 }
 

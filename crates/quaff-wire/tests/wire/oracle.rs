@@ -48,12 +48,19 @@ fn by_quaff(file: &[u8]) -> Vec<Said> {
 
 /// Times by plain arithmetic in 128 bits, as the draft words it.
 fn time_ns(ticks: u64, tsresol: u8, tsoffset_s: i64) -> u64 {
+    exactly(ticks, tsresol, tsoffset_s).clamp(0, i128::from(u64::MAX)) as u64
+}
+
+fn is_early(ticks: u64, tsresol: u8, tsoffset_s: i64) -> bool {
+    exactly(ticks, tsresol, tsoffset_s) < 0
+}
+
+fn exactly(ticks: u64, tsresol: u8, tsoffset_s: i64) -> i128 {
     let per_second = match tsresol & 0x80 {
         0 => 10i128.pow(u32::from(tsresol)),
         _ => 1i128 << (tsresol & 0x7F),
     };
-    let ns = i128::from(ticks) * 1_000_000_000 / per_second + i128::from(tsoffset_s) * 1_000_000_000;
-    ns.clamp(0, i128::from(u64::MAX)) as u64
+    i128::from(ticks) * 1_000_000_000 / per_second + i128::from(tsoffset_s) * 1_000_000_000
 }
 
 /// pcap-parser reads the values of options as little-endian in every file, so they are read here.
@@ -86,9 +93,13 @@ fn by_pcap_parser(file: &[u8]) -> Vec<Said> {
             }
             pcap_parser::PcapBlockOwned::NG(Block::EnhancedPacket(p)) => Said::Frame {
                 interface: p.if_id,
-                time_ns: time(&scales, p.if_id, p.ts_high, p.ts_low),
+                // Before 1970 there is only the first ns of it, as 0 is no time.
+                time_ns: match scales[p.if_id as usize] {
+                    (tsresol, offset_s) if is_early(ticks(p.ts_high, p.ts_low), tsresol, offset_s) => 1,
+                    _ => time(&scales, p.if_id, p.ts_high, p.ts_low),
+                },
                 data: p.packet_data().to_vec(),
-                wire_len: p.origlen,
+                wire_len: p.origlen.max(p.packet_data().len() as u32),
                 flags: value(&p.options, 2, big).unwrap_or(0) as u32,
                 dropcount: value(&p.options, 4, big).unwrap_or(0),
             },
@@ -237,7 +248,7 @@ proptest! {
                 interface: 0,
                 time_ns: u64::from(block.ts_sec) * 1_000_000_000 + u64::from(block.ts_usec) * unit,
                 data: block.data.to_vec(),
-                wire_len: block.origlen,
+                wire_len: block.origlen.max(block.data.len() as u32),
                 flags: 0,
                 dropcount: 0,
             });
