@@ -288,6 +288,23 @@ fn proven(
 }
 
 impl Ended {
+    /// Adds notes on packets that the product cannot look into, and which count as not IP.
+    pub(crate) fn with_unknown_links(mut self) -> Self {
+        let all = self.input.iter().flat_map(|input| &input.unknown_links);
+        let words = |(linktype, packets): (&u16, &u64)| {
+            let name =
+                quaff_wire::linktype::name(*linktype).map_or_else(String::new, |name| format!(" ({name})"));
+            format!(
+                "{packets} packets are of link type {linktype}{name}, in which quaff does not look for IP"
+            )
+        };
+        let notes: Vec<_> = all.map(words).collect();
+        if let Some(input) = &mut self.input {
+            input.notes.extend(notes);
+        }
+        self
+    }
+
     /// The ledger of a run with one writer, with its sums checked.
     pub(crate) fn ledger(mut self, writer: &WriterTally, buffer_high_bytes: u64) -> Ledger {
         self.reasons.unknown.extend(verdict::unsynced(writer));

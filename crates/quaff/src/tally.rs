@@ -328,6 +328,9 @@ pub struct InputTally {
     /// The first file that could not be read at all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
+    /// Packets of link types that are not looked into.
+    #[serde(skip)]
+    pub unknown_links: BTreeMap<u16, u64>,
     /// Warnings for the user.
     #[serde(skip)]
     pub notes: Vec<String>,
@@ -374,6 +377,9 @@ impl InputTally {
         self.raised_lengths += other.raised_lengths;
         self.large_fractions += other.large_fractions;
         self.failure = self.failure.take().or(other.failure);
+        for (linktype, packets) in other.unknown_links {
+            *self.unknown_links.entry(linktype).or_default() += packets;
+        }
         for note in other.notes {
             if !self.notes.contains(&note) {
                 self.notes.push(note);

@@ -182,7 +182,7 @@ def network(data, kind, above=0):
     if kind <= 1500:  # a length, and SNAP
         if data.captured[:6] != b"\xaa\xaa\3\0\0\0":
             raise Plain
-        data = cut(data, kind)
+        data = cut(data, kind if kind >= 8 else 0)  # small numbers are those of Linux cooked
         (inner,) = data.drop(6).unpack(">H")
         data, inner = tags(data.drop(8), inner)
         if inner not in (0x0800, 0x86DD):

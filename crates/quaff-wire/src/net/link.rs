@@ -40,6 +40,18 @@ mod types {
     pub(super) const LINUX_SLL2: u16 = 276;
 }
 
+/// True for link types (LINKTYPE_*) in whose packets IP is looked for.
+pub fn is_known_link(linktype: u16) -> bool {
+    use types::*;
+    const BSD: [u16; 8] = [NULL, LOOP, PFLOG, SLIP, SLIP_BSDOS, PPP_BSDOS, MPLS, PPP_ETHER];
+    const PPP_AND_HDLC: [u16; 6] =
+        [PPP, PPP_HDLC, PPP_PPPD, PPP_WITH_DIRECTION, C_HDLC, C_HDLC_WITH_DIRECTION];
+    const OTHERS: [u16; 8] =
+        [LINUX_SLL, LINUX_SLL2, IPV4, IPV6, FRAME_RELAY, FRAME_RELAY_WITH_DIRECTION, FDDI, TOKEN_RING];
+    let lists = [&BSD[..], &PPP_AND_HDLC, &OTHERS, &RAW, &ENC, &ATM];
+    linktype == linktype::ETHERNET.linktype || lists.iter().any(|list| list.contains(&linktype))
+}
+
 /// Maximum number of headers between that of the link and that of IP which are stepped over.
 const HEADERS_MAX: usize = 3;
 /// Length of the PPPoE header: version and type, code, session, length (RFC 2516, section 4); offset of the length.
@@ -275,7 +287,9 @@ pub(crate) fn under(bytes: &[u8], network: Untagged) -> Option<(Untagged, Option
         0..=LENGTH_MAX => {
             let is_ip = |next: &Untagged| [ETHERTYPE_IPV4, ETHERTYPE_IPV6].contains(&next.ethertype);
             let next = snap(bytes, at).filter(is_ip)?;
-            Some((next, Some(LengthField { at: at - 2, from: at })))
+            // Linux cooked has no length there, but a small number of its own.
+            let is_length = network.ethertype >= 8 && be16(bytes, at - 2) == Some(network.ethertype);
+            Some((next, is_length.then_some(LengthField { at: at - 2, from: at })))
         }
         _ => None,
     }
@@ -287,5 +301,36 @@ fn inner_frame(ethertype: u16) -> usize {
         ETHERTYPE_PBB => 4,
         ETHERTYPE_FABRICPATH => 2,
         _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The list and the table are the same.
+    #[test]
+    fn a_link_type_is_known_if_some_packet_of_it_has_a_network_header() {
+        let with = |head: &[u8]| [head, &[0x45; 90]].concat();
+        let mut ppp_bsdos = with(&[]);
+        ppp_bsdos[5..7].copy_from_slice(&[0, 0x21]);
+        let snap = |before: usize| with(&[&vec![0x50; before][..], &SNAP, &[8, 0]].concat());
+        let frames = [
+            with(&[]),
+            with(&[0x21]),
+            with(&[0, 0x21]),
+            with(&[0x0f, 0, 8, 0]),
+            with(&[1, 0x0f, 0, 8, 0]),
+            with(&[0x18, 0x41, 3, 0xcc]),
+            with(&[1, 0x18, 0x41, 3, 0xcc]),
+            ppp_bsdos,
+            snap(0),
+            snap(13),
+            snap(14),
+        ];
+        for linktype in 0..=u16::MAX {
+            let is_found = frames.iter().any(|frame| network(frame, linktype).is_some());
+            assert_eq!(is_known_link(linktype), is_found, "{linktype}");
+        }
     }
 }

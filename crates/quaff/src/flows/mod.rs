@@ -179,7 +179,7 @@ impl Flows {
 
     /// Waits for the end, after the stop or the end of the input, and returns the report, which includes a failure.
     pub fn finish(self) -> FlowReport {
-        let mut ended = self.run.join();
+        let mut ended = self.run.join().with_unknown_links();
         let exported = join(self.exporter).unwrap_or_else(|error| {
             ended.failure.get_or_insert(error);
             Exported::default()

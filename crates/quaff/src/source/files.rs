@@ -24,6 +24,7 @@ use quaff_file::{INTERFACES_MAX, Interfaces};
 use quaff_os::Stop;
 use quaff_wire::decode::{self, Corrections, Item};
 use quaff_wire::linktype;
+use quaff_wire::net::is_known_link;
 use quaff_wire::pcapng::{self, Interface, PacketOptions, Section};
 use quaff_wire::{INBOUND, OUTBOUND};
 use std::collections::{HashMap, VecDeque};
@@ -491,6 +492,12 @@ impl Source for Files {
         if self.translation.lacks_names {
             let note = "further names of addresses are not in the output: it has 4 MiB of them";
             self.input.notes.push(note.into());
+        }
+        for (id, counts) in self.counted.iter().enumerate().filter(|(_, counts)| counts.received > 0) {
+            let found = self.translation.interfaces.get(id as u16);
+            if let Some(linktype) = found.map(|found| found.linktype).filter(|found| !is_known_link(*found)) {
+                *self.input.unknown_links.entry(linktype).or_default() += counts.received;
+            }
         }
         // A frame that was described and not taken was not offered.
         self.frames -= u64::from(self.pending.is_some());

@@ -107,7 +107,7 @@ impl Split {
 
     /// Waits for the end, after the stop, and returns the report, which includes a failure.
     pub fn finish(self) -> Report {
-        let mut ended = self.run.join();
+        let mut ended = self.run.join().with_unknown_links();
         let mut members: Vec<_> = self.members.into_iter().map(Member::finish).collect();
         let failures = members.iter_mut().filter_map(|member| member.failure.take());
         ended.failure = ended.failure.into_iter().chain(failures).next();

@@ -118,7 +118,7 @@ impl Streams {
 
     /// Waits for the end, and returns the report, which includes a failure.
     pub fn finish(self) -> StreamsReport {
-        report::sum_up(self.run.join(), self.end.try_recv().ok())
+        report::sum_up(self.run.join().with_unknown_links(), self.end.try_recv().ok())
     }
 }
 

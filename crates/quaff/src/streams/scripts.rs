@@ -146,7 +146,7 @@ impl Scripts {
 
     /// Waits for the end, and returns the report, which includes a failure.
     pub fn finish(self) -> ScriptsReport {
-        let ended = self.run.join();
+        let ended = self.run.join().with_unknown_links();
         let lanes = close(self.end.try_iter().collect(), self.writer);
         script_report::sum_up(ended, lanes)
     }
