@@ -62,6 +62,13 @@ const MACS: [u8; 12] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
 /// Every link header that is known.
 pub(crate) fn heads() -> Vec<Head> {
     let mut heads = Vec::new();
+    add_filtered(&mut heads);
+    add_others(&mut heads);
+    heads
+}
+
+/// Those in which libpcap's filters find IP.
+fn add_filtered(heads: &mut Vec<Head>) {
     let mut add = |link, name, make| heads.push(Head { link, name, make, is_filtered: true });
     add(0, "null, macOS", |of| of.family(30).to_vec());
     add(0, "null, FreeBSD", |of| of.family(28).to_vec());
@@ -82,7 +89,16 @@ pub(crate) fn heads() -> Vec<Head> {
         [&of.ethertype()[..], &[0, 0, 0, 0, 0, 2, 0, 1, 0, 6, 2, 0, 0, 0, 0, 1, 0, 0]].concat()
     });
     add(166, "ppp of pppd", |of| [&[0, 3][..], &of.ppp()].concat());
+}
+
+fn add_others(heads: &mut Vec<Head>) {
     let mut add = |link, name, make| heads.push(Head { link, name, make, is_filtered: false });
+    add(113, "cooked with snap", |of| {
+        [&[0, 0, 0, 1, 0, 6, 2, 0, 0, 0, 0, 1, 0, 0, 0, 4], &of.snap()[..]].concat()
+    });
+    add(276, "cooked 2 with snap", |of| {
+        [&[0, 4, 0, 0, 0, 0, 0, 2, 0, 1, 0, 6, 2, 0, 0, 0, 0, 1, 0, 0], &of.snap()[..]].concat()
+    });
     add(1, "ethernet with tags", |of| {
         [&MACS[..], &[0x88, 0xa8, 0, 7, 0x81, 0, 0, 5], &of.ethertype()].concat()
     });
@@ -125,7 +141,6 @@ pub(crate) fn heads() -> Vec<Head> {
     add(205, "hdlc with direction", |of| [&[1, 0x0f, 0][..], &of.ethertype()].concat());
     add(206, "frame relay with direction", |of| vec![1, 0x18, 0x41, 3, if of.is_v6 { 0x8e } else { 0xcc }]);
     add(219, "mpls alone", |_| vec![0, 0x10, 1, 64]);
-    heads
 }
 
 fn pppoe(of: Packet, protocol: &[u8]) -> Vec<u8> {
@@ -278,5 +293,28 @@ fn tunnels_are_entered_on_every_link_type() {
             // The packets inside are equal but for the version of IP.
             assert_eq!(of_flows["ignored"]["not_ip"], 0, "{name}: {of_flows}");
         }
+    }
+}
+
+#[test]
+fn packets_of_other_link_types_are_named() {
+    let dir = folder();
+    let frames = vec![vec![8; 60]; 3];
+    std::fs::write(dir.path().join("in"), pcap(105, false, &frames)).unwrap();
+    std::fs::write(dir.path().join("count.lua"), SCRIPT).unwrap();
+    for args in [
+        "flows --read in",
+        "streams extract --read in --dir streams",
+        "streams --script count.lua --read in",
+        "split --read in --by ports -w a.pcap -w b.pcap",
+    ] {
+        let done = Command::new(QUAFF)
+            .current_dir(dir.path())
+            .args(args.split_whitespace())
+            .output()
+            .expect("quaff runs");
+        let said =
+            String::from_utf8_lossy(&done.stderr).into_owned() + &String::from_utf8_lossy(&done.stdout);
+        assert!(said.contains("3 packets are of link type 105 (IEEE 802.11)"), "{args}: {said}");
     }
 }

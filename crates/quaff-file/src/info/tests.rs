@@ -17,13 +17,26 @@ const BEGIN_NS: u64 = 1_700_000_000_000_000_000;
 const SMALL: Layout = Layout { threads: 3, part_bytes: 8 << 10, large_bytes: 0, cached_bytes: 4 << 10 };
 const SERIAL: Layout = Layout { threads: 1, ..SMALL };
 
+const SHORT: u32 = u32::MAX;
+
 /// A unit of a file.
 #[derive(Debug, Clone)]
 enum Unit {
-    Packet { interface: usize, step_ns: i64, bytes: usize, cut: u32, drops: u64 },
+    /// With `cut` bytes more than captured; [`SHORT`]: with half of them.
+    Packet {
+        interface: usize,
+        step_ns: i64,
+        bytes: usize,
+        cut: u32,
+        drops: u64,
+    },
     Interface,
     Section,
-    Statistics { interface: usize, delivered: u64, dropped: u64 },
+    Statistics {
+        interface: usize,
+        delivered: u64,
+        dropped: u64,
+    },
     Padding(usize),
 }
 
@@ -33,7 +46,7 @@ fn unit() -> impl Strategy<Value = Unit> {
         interface,
         step_ns: step * step * step,
         bytes,
-        cut: cut.saturating_sub(2) * 100,
+        cut: if cut == 1 { SHORT } else { cut.saturating_sub(2) * 100 },
         drops: drops.saturating_sub(7),
     });
     prop_oneof![
@@ -57,6 +70,18 @@ struct Expected {
     /// Packets and drops of each interface of each section.
     interfaces: Vec<(u64, u64)>,
     places: u64,
+    /// Original lengths below the captured ones.
+    raised: u64,
+}
+
+impl Expected {
+    fn packet(&mut self, captured: u32, len: u32) {
+        self.packets += 1;
+        self.captured_bytes += u64::from(captured);
+        self.wire_bytes += u64::from(len.max(captured));
+        self.cut_packets += u64::from(len > captured);
+        self.raised += u64::from(len < captured);
+    }
 }
 
 /// Content in which a record and a block begin everywhere, so that guesses go wrong.
@@ -116,7 +141,7 @@ fn written(units: &[Unit], is_pcapng: bool) -> (Vec<u8>, Expected) {
                 let interface = if is_pcapng { interface % known } else { 0 };
                 let drops = if is_pcapng { drops } else { 0 };
                 let content = content(bytes, seed);
-                let len = bytes as u32 + cut;
+                let len = if cut == SHORT { bytes as u32 / 2 } else { bytes as u32 + cut };
                 let record = Record {
                     time_ns: now / unit_ns,
                     bytes: &content,
@@ -130,10 +155,7 @@ fn written(units: &[Unit], is_pcapng: bool) -> (Vec<u8>, Expected) {
                     false => pcap::record(&mut room, Resolution::Nanoseconds, &record),
                 };
                 file.extend_from_slice(&room[..written]);
-                expected.packets += 1;
-                expected.captured_bytes += bytes as u64;
-                expected.wire_bytes += u64::from(len);
-                expected.cut_packets += u64::from(cut > 0);
+                expected.packet(bytes as u32, len);
                 expected.times.push(now / unit_ns * unit_ns);
                 expected.places += u64::from(drops > 0);
                 let of = &mut expected.interfaces[from + interface];
@@ -201,6 +223,8 @@ fn assert_as_expected(info: &FileInfo, expected: &Expected) {
     assert_eq!(of_interfaces, expected.interfaces);
     let places = info.drops.as_ref().map_or(0, |drops| drops.places.count);
     assert_eq!((places, info.error.clone()), (expected.places, None));
+    let note = format!(": {} packets with an original length below", expected.raised);
+    assert_eq!(info.notes.iter().any(|found| found.contains(&note)), expected.raised > 0, "{:?}", info.notes);
 }
 
 /// PROPTEST_CASES, or as many as take no time.
