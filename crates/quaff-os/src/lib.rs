@@ -47,7 +47,7 @@ pub use mem::{Buffer, HUGE_BYTES, prefer_huge_pages, prefetch, prefetch_value};
 pub use netns::Netns;
 pub use nix::errno::Errno;
 pub use pipe::queued_bytes;
-pub use signal::{Signal, SignalInfo, Signals, is_ignored};
+pub use signal::{Signal, SignalInfo, Signals, is_ignored, survive_file_limit};
 pub use stop::{Reason, Stop};
 pub use terminal::{enter_raw_mode, leave_raw_mode, stderr_columns, terminal_columns, was_stdout_closed};
 pub use thread::{spawn, spawn_in};

@@ -7,7 +7,7 @@
 use crate::wakeup::{Wakeup, timeout};
 use crate::{Result, Try};
 use nix::poll::{PollFd, PollFlags, poll};
-use nix::sys::signal::SigSet;
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, sigaction};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -21,6 +21,16 @@ pub fn is_ignored(signal: Signal) -> bool {
     // SAFETY: with a null new action the kernel only writes the current one.
     let answer = unsafe { nix::libc::sigaction(signal as i32, std::ptr::null(), &mut action) };
     answer == 0 && action.sa_sigaction == nix::libc::SIG_IGN
+}
+
+/// Reaching a limit on the size of files (RLIMIT_FSIZE) fails one write with EFBIG in this process, instead of ending
+/// it by SIGXFSZ. Programs that it starts end by the signal as before.
+pub fn survive_file_limit() {
+    extern "C" fn ignore(_: libc::c_int) {}
+    let action = SigAction::new(SigHandler::Handler(ignore), SaFlags::SA_RESTART, SigSet::empty());
+    // SAFETY: the handler does nothing. Unlike an ignored signal, execve(2) resets one with a handler.
+    // Fails for an invalid signal only.
+    let _ = unsafe { sigaction(Signal::SIGXFSZ, &action) };
 }
 
 /// A signalfd for a set of blocked signals.

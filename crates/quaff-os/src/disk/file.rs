@@ -6,8 +6,8 @@ use nix::fcntl::{
     AT_FDCWD, FallocateFlags, FcntlArg, OFlag, PosixFadviseAdvice, RenameFlags, fallocate, fcntl,
     posix_fadvise, renameat2,
 };
-use nix::sys::signal::{SigSet, Signal};
-use nix::sys::statfs::{FsType, TMPFS_MAGIC, fstatfs, statfs};
+use nix::sys::resource::{Resource, getrlimit};
+use nix::sys::statfs::{FsType, MSDOS_SUPER_MAGIC, TMPFS_MAGIC, fstatfs, statfs};
 use nix::sys::statvfs::{fstatvfs, statvfs};
 use nix::unistd::{AccessFlags, access};
 use std::fs::File;
@@ -119,11 +119,13 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::InvalidInput.into()) }
 }
 
-/// Blocks SIGXFSZ on the calling thread: reaching RLIMIT_FSIZE then fails one write (EFBIG) instead of ending
-/// the process.
-pub fn block_sigxfsz() {
-    // Fails for an invalid argument only.
-    let _ = SigSet::from(Signal::SIGXFSZ).thread_block();
+/// The longest file that this process can write in a folder, bytes: by its limit (RLIMIT_FSIZE), and on FAT by the
+/// length field of a folder (4 GiB). `u64::MAX` without a limit that is known.
+pub fn file_bytes_max(dir: &Path) -> u64 {
+    // RLIM_INFINITY is the largest number.
+    let limit = getrlimit(Resource::RLIMIT_FSIZE).map_or(u64::MAX, |(limit, _)| limit);
+    let is_fat = statfs(dir).is_ok_and(|found| found.filesystem_type() == MSDOS_SUPER_MAGIC);
+    if is_fat { limit.min(u32::MAX.into()) } else { limit }
 }
 
 /// Removes the clean pages of a file from the page cache (POSIX_FADV_DONTNEED).

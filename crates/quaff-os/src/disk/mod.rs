@@ -6,15 +6,20 @@
 
 mod access;
 mod file;
+mod output;
+mod private_lock;
 mod read;
 mod uring;
 mod write;
 
 pub use access::FileAccess;
 pub use file::{
-    Space, block_sigxfsz, check_writable, direct_align, drop_page_cache, free_bytes, open_regular,
+    Space, check_writable, direct_align, drop_page_cache, file_bytes_max, free_bytes, open_regular,
     open_unnamed, preallocate, rename_new, space, sync_all, sync_folder, write_behind,
 };
+pub use libc::{O_CREAT, O_WRONLY};
+pub use output::{Owners, open_output};
+pub use private_lock::{LockPatience, PrivateLock};
 pub use read::Reader;
 pub(crate) use uring::REGISTER_IOWQ_AFF;
 pub use write::{Write, Written};
@@ -44,12 +49,6 @@ impl Disk {
     /// Writes by io_uring where the kernel permits it, else by pwrite(2). `wakeup` is signalled when a write
     /// completes. Must be called on the thread that writes.
     pub fn new(wakeup: &Wakeup) -> Self {
-        Self::ahead(wakeup).settle()
-    }
-
-    /// As [`Disk::new`], but on any thread: the ring is made here, and [`Disk::settle`] on the thread that writes
-    /// completes it. A thread that may make no ring any more can use this one.
-    pub fn ahead(wakeup: &Wakeup) -> Self {
         let engine = match uring::Chain::new(wakeup) {
             Ok(chain) => Engine::Uring(Box::new(chain)),
             Err(_) => Engine::Pwrite,
@@ -71,7 +70,6 @@ impl Disk {
 
     /// Writes by pwrite(2) only.
     pub fn pwrite() -> Self {
-        file::block_sigxfsz();
         Self { queue: VecDeque::new(), engine: Engine::Pwrite }
     }
 
