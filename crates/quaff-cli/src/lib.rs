@@ -69,6 +69,7 @@ enum Command {
 
 /// Runs the command of this process.
 pub fn main() -> ExitCode {
+    quaff_os::survive_file_limit();
     settings::know(command);
     let cli = match parse(std::env::args_os()) {
         Ok(cli) => cli,

@@ -304,6 +304,8 @@ pub(crate) fn names(dir: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(dir).expect("a folder");
     let mut names: Vec<_> =
         entries.map(|entry| entry.expect("an entry").file_name().into_string().unwrap()).collect();
+    // The lock of a folder, which is there while it is written.
+    names.retain(|name| !name.starts_with(".quaff-lock"));
     names.sort();
     names
 }

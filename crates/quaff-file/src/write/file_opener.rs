@@ -11,7 +11,7 @@ use crate::Result;
 use crate::error::is_full;
 use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::unistd::linkat;
-use quaff_os::disk::{FileAccess, direct_align, open_unnamed, rename_new, sync_all};
+use quaff_os::disk::{FileAccess, Owners, direct_align, open_unnamed, rename_new, sync_all};
 use quaff_os::{Buffer, Wakeup};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -157,9 +157,10 @@ fn takes(file: &File, align: usize) -> bool {
 
 /// Removes hidden files of killed runs. The caller must hold the lock of the folder.
 pub(super) fn remove_hidden(dir: &Path) {
-    let Ok(entries) = fs::read_dir(dir) else { return };
+    let (Ok(entries), Ok(owners)) = (fs::read_dir(dir), Owners::of(dir)) else { return };
     for entry in entries.flatten() {
-        if entry.file_name().to_string_lossy().starts_with(HIDDEN) {
+        let is_named = entry.file_name().to_string_lossy().starts_with(HIDDEN);
+        if is_named && entry.metadata().is_ok_and(|found| owners.own_file(&found)) {
             // One that remains only takes space.
             let _ = fs::remove_file(entry.path());
         }

@@ -4,16 +4,17 @@
 
 use super::file_opener::{FileOpener, JobDone, NewFile, OpenPlan, remove_hidden};
 use super::finisher::{Finish, FinishJob, FinisherDone, SyncFile, SyncJob, part_of};
+use super::folder_lock::{FolderLock, Ring};
 use super::name_template::NameTemplate;
 use super::post_rotate::{CommandRuns, PostRotate};
-use super::retention::{KeptFiles, wait_for_lock};
+use super::retention::{KeptFiles, disk_bytes};
 use crate::error::is_full;
-use crate::write::plan::DirPlan;
+use crate::write::plan::{DirPlan, rotate_bytes_max};
 use crate::{Error, Result};
 use quaff_os::clock::steady_ns;
-use quaff_os::disk::{FileAccess, space};
+use quaff_os::disk::{FileAccess, LockPatience, space};
 use quaff_os::{Buffer, Wakeup};
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -75,7 +76,7 @@ pub struct Folder {
     full_ns: Option<u64>,
     /// Results of the finishing thread, for the writer.
     file_events: Vec<FileEvent>,
-    _lock: File,
+    lock: FolderLock,
 }
 
 /// A file was synced or finished, or should have been.
@@ -132,9 +133,16 @@ impl Folder {
         wakeup: Wakeup,
     ) -> Result<Self> {
         let names = plan.name_template(extension)?;
-        let lock = lock(&plan.dir)?;
-        let kept_files = KeptFiles::open(&plan.dir, &names, plan.retention)?;
+        let patience = LockPatience::begin();
+        let mut lock = FolderLock::take(&plan.dir, patience)?;
+        remove_hidden(&plan.dir);
+        let wrap = plan.retention.files.filter(|_| plan.wrap);
+        let ring = wrap.and_then(|wrap| lock.ring(&plan.name, wrap));
+        let kept_files = KeptFiles::scan(&plan.dir, &names, plan.retention, patience, (wrap, ring))?;
+        let next = kept_files.position();
+        lock.keep(wrap.map(|wrap| Ring { next, wrap, template: plan.name.clone() }));
         let rotate_bytes = plan.rotate_bytes.unwrap_or_else(|| kept_files.share_bytes());
+        let rotate_bytes = rotate_bytes.min(rotate_bytes_max(&plan.dir));
         open_plan.preallocate = open_plan.preallocate.min(rotate_bytes);
         let post_rotate =
             plan.exec.as_deref().map(|command| PostRotate::start(command, &plan.dir)).transpose()?;
@@ -143,7 +151,7 @@ impl Folder {
         Ok(Self {
             open_plan,
             names,
-            wrap: plan.retention.files.filter(|_| plan.wrap).unwrap_or(u64::MAX),
+            wrap: wrap.unwrap_or(u64::MAX),
             files_max: plan.retention.files.unwrap_or(u64::MAX),
             kept_files,
             opener,
@@ -161,7 +169,7 @@ impl Folder {
             made_ns: 0,
             full_ns: None,
             file_events: Vec::new(),
-            _lock: lock,
+            lock,
         })
     }
 
@@ -225,6 +233,7 @@ impl Folder {
 
     fn next_path(&mut self, time_ns: u64) -> PathBuf {
         let number = self.kept_files.next_number() % self.wrap;
+        self.lock.note_next(self.kept_files.position());
         self.open_plan.dir.join(self.names.name(time_ns, number))
     }
 
@@ -327,6 +336,11 @@ impl Folder {
     /// A warning if a retention rule cannot be met.
     pub(super) fn unmet_rule(&self) -> Option<String> {
         self.kept_files.unmet()
+    }
+
+    /// A remark on files that do not count.
+    pub(super) fn strange_files(&self) -> Option<String> {
+        self.kept_files.strange()
     }
 
     /// Removes old files to make room for `bytes` on a full disk; the caller then tries again. `false`
@@ -489,7 +503,8 @@ impl Folder {
                 if let Some(post_rotate) = &self.post_rotate {
                     post_rotate.add(job.path.clone());
                 }
-                self.kept_files.add(job.path.clone(), job.bytes, self.post_rotate.is_some());
+                let bytes = job.file.metadata().map_or(job.bytes, |found| disk_bytes(&found));
+                self.kept_files.add(job.path.clone(), bytes, self.post_rotate.is_some());
                 Ok(())
             }
             Err(error) => {
@@ -510,22 +525,6 @@ impl Folder {
 /// files were written.
 fn name_time_ns(before_ns: u64, time_ns: u64) -> u64 {
     if before_ns.saturating_sub(time_ns) < DISORDER_NS { before_ns.max(time_ns) } else { time_ns }
-}
-
-/// Locks the folder for one capture: two would remove each other's files by their retention rules.
-fn lock(dir: &Path) -> Result<File> {
-    let folder = File::open(dir).map_err(|errno| Error::path("read the folder", dir, errno))?;
-    match wait_for_lock(&folder) {
-        Err(TryLockError::WouldBlock) => Err(Error::Plan(format!(
-            "another capture is writing to {}: use a separate folder for each",
-            dir.display()
-        ))),
-        Ok(()) => {
-            remove_hidden(dir);
-            Ok(folder)
-        }
-        Err(TryLockError::Error(_)) => Ok(folder),
-    }
 }
 
 #[cfg(test)]

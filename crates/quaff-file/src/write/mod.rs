@@ -14,6 +14,7 @@
 //! | [`file`] | files on disk: one in place, or a rotation |
 //! | [`folder`] | the files of a rotation: the next one, and the removal of old ones |
 //! | [`folders`] | several folders: lanes are distributed to them |
+//! | [`folder_lock`] | one capture at a time in a folder, and its position in numbers that restart |
 //! | [`folder_writer`] | the thread that writes one of several folders |
 //! | [`repack`] | pcap for aligned writes, since pcap cannot be padded |
 //! | [`name_template`] | names of rotated files |
@@ -37,6 +38,7 @@ mod file;
 mod file_opener;
 mod finisher;
 mod folder;
+mod folder_lock;
 mod folder_writer;
 mod folders;
 mod format;

@@ -4,8 +4,9 @@ use crate::write::compress::Codec;
 use crate::write::format::Format;
 use crate::write::name_template::NameTemplate;
 use crate::{Error, Result};
+use quaff_os::disk::file_bytes_max;
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,6 +16,18 @@ pub(super) const CHUNK_BYTES_MIN: usize = 512 << 10;
 pub const ROTATE_BYTES_MIN: u64 = 2 << 20;
 /// Least number of chunks in a file of a rotation, so that it ends close to its size.
 const CHUNKS_PER_FILE: u64 = 16;
+
+/// Space for the last blocks of a file that ends at the longest length that is permitted, bytes.
+const LAST_BLOCKS_BYTES: u64 = 512 << 10;
+
+/// The largest size at which a file in `dir` may end: files may not be longer than the limit of the process
+/// (RLIMIT_FSIZE) and that of the file system (4 GiB on FAT). `u64::MAX` without either.
+pub(super) fn rotate_bytes_max(dir: &Path) -> u64 {
+    match file_bytes_max(dir) {
+        u64::MAX => u64::MAX,
+        most => most.saturating_sub(LAST_BLOCKS_BYTES),
+    }
+}
 
 /// Compression of an output, a frame for each chunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -202,10 +215,17 @@ impl DirPlan {
         {
             return refuse("`keep-size` must hold at least two files: raise it, or lower `rotate-size`");
         }
-        let rotate = dir.rotate_bytes.unwrap_or(u64::MAX);
-        if rotate < ROTATE_BYTES_MIN {
+        if dir.rotate_bytes.is_some_and(|bytes| bytes < ROTATE_BYTES_MIN) {
             return refuse("`rotate-size` must be at least 2M");
         }
+        let most = rotate_bytes_max(&dir.dir);
+        if most < ROTATE_BYTES_MIN {
+            return refuse("a file may not have 3 MB here: raise the limit of the shell (ulimit -f)");
+        }
+        if most < u64::MAX {
+            dir.rotate_bytes = Some(dir.rotate_bytes.unwrap_or(u64::MAX).min(most));
+        }
+        let rotate = dir.rotate_bytes.unwrap_or(u64::MAX);
         let most = (rotate / CHUNKS_PER_FILE).min(chunk_bytes as u64) as usize;
         Ok((most / CHUNK_BYTES_MIN * CHUNK_BYTES_MIN).max(CHUNK_BYTES_MIN))
     }

@@ -1,28 +1,35 @@
 //! Retention: the finished files of a folder, oldest first, and the rules by which they are removed (`--keep-files`,
 //! `--keep-size`, `--keep-free`).
 //!
-//! Files of earlier runs count too. A file that a killed run could not finish is readable up to its last
+//! Files of earlier runs count too, in the order of their numbers: a time of a file or of its name is that of a clock
+//! that may have been wrong. Only regular files of the user who writes, of root or of the owner of the folder count, by
+//! the blocks that they take: what others put into a shared folder changes nothing.
+//!
+//! A file that a killed run could not finish is readable up to its last
 //! write: it gets its final name and is kept like the others. A file that a command has compressed is the same file
 //! under another name, of the size that it has then.
 
+use super::folder_lock::Ring;
 use super::name_template::{NameTemplate, PART};
 use super::suffix::variants;
 use crate::write::plan::{ROTATE_BYTES_MIN, Retention};
 use crate::{Error, Result};
 use quaff_os::clock::steady_ns;
-use quaff_os::disk::{open_regular, rename_new, space};
+use quaff_os::disk::{LockPatience, Owners, open_regular, rename_new, space};
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, Metadata};
 use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 /// Time after which a file system has freed removed files (btrfs: one commit, 30 s), ns.
 const PENDING_FREE_NS: u64 = 30_000_000_000;
 
-/// Attempts to lock a leftover file, and the pause between them.
-const LOCK_TRIES: u32 = 10;
-const LOCK_WAIT: Duration = Duration::from_millis(100);
+/// The highest number that counts: a run never reaches it, and one after it exists.
+const NUMBER_MAX: u64 = u64::MAX / 2;
+/// A difference between the length of a file and its blocks that is rounding, bytes.
+const ROUNDING_BYTES: u64 = 64 << 10;
 
 /// Newest finished files that stay, however little space is free: other programs may have filled the disk.
 const NEWEST_KEPT: usize = 2;
@@ -33,6 +40,7 @@ const NEWEST_KEPT_FULL: usize = 1;
 #[derive(Debug)]
 pub(super) struct KeptFiles {
     dir: PathBuf,
+    owners: Owners,
     rule: Retention,
     files: VecDeque<KeptFile>,
     bytes: u64,
@@ -40,6 +48,8 @@ pub(super) struct KeptFiles {
     held: usize,
     next_number: u64,
     pending_free: PendingFree,
+    /// Files that are named as those of the folder and are not its own.
+    strange: u64,
     /// Number of files removed so far, and those of them that are of earlier runs.
     pub pruned: u64,
     pub pruned_earlier: u64,
@@ -68,48 +78,74 @@ struct PendingFree {
 }
 
 impl KeptFiles {
-    /// Scans the folder and finishes leftovers of killed runs.
-    pub(super) fn open(dir: &Path, names: &NameTemplate, rule: Retention) -> Result<Self> {
-        let mut found = BTreeMap::<PathBuf, (SystemTime, u64)>::new();
-        let mut next_number = 0;
-        for entry in fs::read_dir(dir).map_err(|errno| Error::path("read the folder", dir, errno))? {
+    /// Scans the folder and finishes leftovers of killed runs, which `patience` waits for. Where numbers restart after
+    /// `wrap` files, `ring` is the position that an earlier run has left.
+    pub(super) fn scan(
+        dir: &Path,
+        names: &NameTemplate,
+        rule: Retention,
+        patience: LockPatience,
+        (wrap, ring): (Option<u64>, Option<&Ring>),
+    ) -> Result<Self> {
+        let failed = |errno| Error::path("read the folder", dir, errno);
+        let owners = Owners::of(dir).map_err(failed)?;
+        let mut found = BTreeMap::<PathBuf, FoundFile>::new();
+        let (mut next_number, mut strange) = (0, 0);
+        for entry in fs::read_dir(dir).map_err(failed)? {
             let Some(path) = entry.ok().map(|entry| entry.path()) else { continue };
-            let Some(path) = finish_leftover(path, names) else { continue };
+            let Some(path) = finish_leftover(path, names, owners, patience) else { continue };
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             let (Some(number), Ok(meta)) = (names.number(&name), path.symlink_metadata()) else { continue };
+            if !owners.own(&meta) || number > NUMBER_MAX {
+                strange += 1;
+                continue;
+            }
             next_number = next_number.max(number + 1);
             if !meta.is_file() {
                 continue;
             }
             let modified = meta.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-            let of = found.entry(dir.join(names.plain_name(&name))).or_insert((modified, 0));
-            *of = (of.0.min(modified), of.1 + meta.len());
+            let of =
+                found.entry(dir.join(names.plain_name(&name))).or_insert(FoundFile::new(number, modified));
+            of.modified = of.modified.min(modified);
+            of.bytes += disk_bytes(&meta);
         }
-        let mut found: Vec<_> = found.into_iter().map(|(path, (time, bytes))| (time, path, bytes)).collect();
-        found.sort();
         let mut kept_files = Self {
             dir: dir.to_owned(),
+            owners,
             rule,
             files: VecDeque::new(),
             bytes: 0,
             held: 0,
-            next_number,
+            next_number: ring.map_or(next_number, |ring| ring.next.min(NUMBER_MAX)),
             pending_free: PendingFree::default(),
+            strange,
             pruned: 0,
             pruned_earlier: 0,
         };
-        for (_, path, bytes) in found {
-            kept_files.add(path, bytes, false);
+        for (path, file) in in_order(found, wrap, ring) {
+            kept_files.add(path, file.bytes, false);
         }
         kept_files.files.iter_mut().for_each(|file| file.is_earlier = true);
         Ok(kept_files)
+    }
+
+    /// A sentence about files that do not count, though their names are those of the folder.
+    pub(super) fn strange(&self) -> Option<String> {
+        let (count, dir) = (self.strange, self.dir.display());
+        (count > 0).then(|| {
+            format!(
+                "{dir} has files that are named as those of this capture, and are not its own (another owner, several \
+                 names, or a number beyond all others): {count} of them do not count, and none is removed"
+            )
+        })
     }
 
     /// Returns the largest size of a file that leaves others to be removed: a quarter of what these files and the free
     /// space allow. `u64::MAX` without a rule.
     pub(super) fn share_bytes(&self) -> u64 {
         let Some(space) = space(&self.dir).ok().filter(|_| self.rule.is_any()) else { return u64::MAX };
-        let most = self.bytes + space.free;
+        let most = self.bytes.saturating_add(space.free);
         // Where other programs leave less than the rule demands, a tenth of what is left.
         let usable = most.saturating_sub(self.least_free(space.total)).max(most / 10);
         (usable / 4).max(ROTATE_BYTES_MIN)
@@ -119,7 +155,7 @@ impl KeptFiles {
     pub(super) fn unmet(&self) -> Option<String> {
         let percent = self.rule.free_percent?;
         let space = space(&self.dir).ok()?;
-        let most = self.bytes + space.free;
+        let most = self.bytes.saturating_add(space.free);
         let left = 100.0 * most as f64 / space.total.max(1) as f64;
         (self.least_free(space.total) > most).then(|| {
             format!(
@@ -141,15 +177,20 @@ impl KeptFiles {
         self.next_number - 1
     }
 
+    /// The next number, counted without restarts.
+    pub(super) fn position(&self) -> u64 {
+        self.next_number
+    }
+
     /// Adds a finished file. With `awaits_command`, the post-rotate command will run for it, and may compress it.
     pub(super) fn add(&mut self, path: PathBuf, bytes: u64, awaits_command: bool) {
-        self.bytes += bytes;
+        self.bytes = self.bytes.saturating_add(bytes);
         self.files.push_back(KeptFile { path, bytes, awaits_command, is_earlier: false });
     }
 
     /// Adds a file that may not be on disk, under the name that it has. It counts as older than those that are held.
     pub(super) fn add_unfinished(&mut self, name: PathBuf, bytes: u64) {
-        self.bytes += bytes;
+        self.bytes = self.bytes.saturating_add(bytes);
         let file = KeptFile { path: name, bytes, awaits_command: false, is_earlier: false };
         self.files.insert(self.files.len().saturating_sub(self.held), file);
     }
@@ -160,8 +201,8 @@ impl KeptFiles {
         let ended = self.files.len().saturating_sub(self.held);
         for file in self.files.iter_mut().take(ended).filter(|file| file.awaits_command) {
             file.awaits_command = false;
-            let before = std::mem::replace(&mut file.bytes, size_on_disk(&file.path));
-            self.bytes = self.bytes + file.bytes - before;
+            let before = std::mem::replace(&mut file.bytes, size_on_disk(&file.path, self.owners));
+            self.bytes = self.bytes.saturating_sub(before).saturating_add(file.bytes);
         }
     }
 
@@ -193,8 +234,9 @@ impl KeptFiles {
     }
 
     fn is_too_much(&self, open_files: u64, open_bytes: u64) -> bool {
-        let files = self.rule.files.is_some_and(|most| self.files.len() as u64 + open_files > most);
-        files || self.rule.bytes.is_some_and(|most| self.bytes + open_bytes > most)
+        let files =
+            self.rule.files.is_some_and(|most| (self.files.len() as u64).saturating_add(open_files) > most);
+        files || self.rule.bytes.is_some_and(|most| self.bytes.saturating_add(open_bytes) > most)
     }
 
     /// Returns how many bytes less than `free_percent` are free.
@@ -210,13 +252,13 @@ impl KeptFiles {
     fn remove_from(&mut self, at: &mut usize) -> Option<u64> {
         let is_free = at.saturating_add(self.held) < self.files.len();
         let KeptFile { path, bytes, is_earlier, .. } = self.files.get(*at).filter(|_| is_free)?;
-        let (removed, bytes, is_earlier) = (remove(path), *bytes, *is_earlier);
+        let (removed, bytes, is_earlier) = (remove(path, self.owners), *bytes, *is_earlier);
         if removed.as_ref().is_err_and(|error| error.kind() != ErrorKind::NotFound) {
             *at += 1;
             return Some(0);
         }
         self.files.remove(*at);
-        self.bytes -= bytes;
+        self.bytes = self.bytes.saturating_sub(bytes);
         if removed.is_err() {
             return Some(0);
         }
@@ -243,10 +285,62 @@ impl PendingFree {
     }
 }
 
-/// Removes a file and its variants; `NotFound` if there is none.
-fn remove(path: &Path) -> io::Result<()> {
+/// A file of an earlier run, with its variants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct FoundFile {
+    number: u64,
+    bytes: u64,
+    modified: SystemTime,
+}
+
+impl FoundFile {
+    fn new(number: u64, modified: SystemTime) -> Self {
+        Self { number, bytes: 0, modified }
+    }
+}
+
+/// The files of earlier runs, oldest first: by their numbers. Those that have restarted are known by the position of
+/// the last run. Where an earlier version has left none, the times of the files, which only their owner can set, are
+/// all that shows where the numbers restarted.
+fn in_order(
+    found: BTreeMap<PathBuf, FoundFile>,
+    wrap: Option<u64>,
+    ring: Option<&Ring>,
+) -> Vec<(PathBuf, FoundFile)> {
+    let mut files: Vec<_> = found.into_iter().collect();
+    match (wrap, ring) {
+        (Some(_), None) => files.sort_by(|(a, of_a), (b, of_b)| (of_a.modified, a).cmp(&(of_b.modified, b))),
+        _ => files.sort_by_key(|(path, file)| (turn(file.number, ring), path.clone())),
+    }
+    files
+}
+
+/// The number of a file counted without restarts: the last one before the next that ends so.
+fn turn(number: u64, ring: Option<&Ring>) -> u64 {
+    match ring {
+        Some(ring) if number < ring.wrap && ring.next > number => {
+            let last = ring.next - 1;
+            last - (last - number) % ring.wrap
+        }
+        _ => number,
+    }
+}
+
+/// Bytes that a file takes on disk: its blocks, as a length may be far from them. Rounding to whole blocks does not
+/// count, because the file that is being written counts by its length.
+pub(super) fn disk_bytes(found: &Metadata) -> u64 {
+    let (blocks, length) = (found.blocks().saturating_mul(512), found.len());
+    if blocks.abs_diff(length) <= ROUNDING_BYTES { length } else { blocks }
+}
+
+/// Removes a file and its variants; `NotFound` if there is none of these users.
+fn remove(path: &Path, owners: Owners) -> io::Result<()> {
     let (mut is_removed, mut failure) = (false, None);
     for variant in variants(path) {
+        // What another user has put there instead stays, and frees nothing. A folder is an error below.
+        if variant.symlink_metadata().is_ok_and(|found| !found.is_dir() && !owners.own_file(&found)) {
+            continue;
+        }
         match fs::remove_file(variant) {
             Ok(()) => is_removed = true,
             Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -258,20 +352,25 @@ fn remove(path: &Path) -> io::Result<()> {
 }
 
 /// The size of a file and its variants: what a command has left of it.
-fn size_on_disk(path: &Path) -> u64 {
+fn size_on_disk(path: &Path, owners: Owners) -> u64 {
     let sizes = variants(path).filter_map(|path| path.symlink_metadata().ok());
-    sizes.filter(|meta| meta.is_file()).map(|meta| meta.len()).sum()
+    sizes.filter(|meta| owners.own_file(meta)).map(|meta| disk_bytes(&meta)).sum()
 }
 
-/// An unlocked `.part` is a leftover of a killed run: its preallocated space is freed and it gets its
+/// An unlocked `.part` of these users is a leftover of a killed run: its preallocated space is freed and it gets its
 /// final name. An empty one is removed.
-fn finish_leftover(path: PathBuf, names: &NameTemplate) -> Option<PathBuf> {
+fn finish_leftover(
+    path: PathBuf,
+    names: &NameTemplate,
+    owners: Owners,
+    patience: LockPatience,
+) -> Option<PathBuf> {
     let name = path.file_name()?.to_string_lossy().into_owned();
     let Some(finished) = name.strip_suffix(PART) else { return Some(path) };
     names.number(finished)?;
-    // Other users may put anything into the folder.
+    // Other users may put anything into the folder, and hold it.
     let file = open_regular(&path).ok()?;
-    if wait_for_lock(&file).is_err() {
+    if !owners.own_file(&file.metadata().ok()?) || patience.lock(&file).is_err() {
         return None;
     }
     let bytes = file.metadata().ok()?.len();
@@ -286,248 +385,5 @@ fn finish_leftover(path: PathBuf, names: &NameTemplate) -> Option<PathBuf> {
     rename_new(&path, &to).is_ok().then_some(to)
 }
 
-/// A process killed a moment ago may still hold its files: the kernel completes its pending writes first.
-pub(super) fn wait_for_lock(file: &File) -> Result<(), TryLockError> {
-    for _ in 0..LOCK_TRIES {
-        match file.try_lock() {
-            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_WAIT),
-            lock => return lock,
-        }
-    }
-    Err(TryLockError::WouldBlock)
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn files(dir: &Path) -> Vec<String> {
-        let mut names: Vec<_> = fs::read_dir(dir)
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
-        names.sort();
-        names
-    }
-
-    fn put(dir: &Path, name: &str, bytes: usize) {
-        fs::write(dir.join(name), vec![0; bytes]).unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
-
-    #[test]
-    fn a_file_that_may_not_be_on_disk_is_older_than_those_that_are_held() {
-        let dir = tempfile::tempdir().unwrap();
-        let names = NameTemplate::new("q", "pcapng").unwrap();
-        let rule = Retention { files: Some(2), ..Retention::default() };
-        let mut kept_files = KeptFiles::open(dir.path(), &names, rule).unwrap();
-        let path = |name: &str| dir.path().join(name);
-        for name in ["done", "held-1", "held-2", "bad.part"] {
-            put(dir.path(), name, 10);
-        }
-        ["done", "held-1", "held-2"].into_iter().for_each(|name| kept_files.add(path(name), 10, false));
-        kept_files.hold(2);
-        kept_files.add_unfinished(path("bad.part"), 10);
-        kept_files.prune(0, 0);
-        assert_eq!((files(dir.path()), kept_files.bytes), (vec!["held-1".into(), "held-2".into()], 20));
-    }
-
-    #[test]
-    fn the_oldest_are_removed_first_and_other_files_never() {
-        let dir = tempfile::tempdir().unwrap();
-        let names = NameTemplate::new("q%j", "pcapng").unwrap();
-        for number in 0..5 {
-            put(dir.path(), &format!("q100-{number:06}.pcapng"), 10);
-        }
-        put(dir.path(), "holiday.pcapng", 10);
-        let rule = Retention { files: Some(3), ..Retention::default() };
-        let mut kept_files = KeptFiles::open(dir.path(), &names, rule).unwrap();
-        assert_eq!(kept_files.next_number(), 5);
-        kept_files.prune(1, 0);
-        assert_eq!(kept_files.pruned, 3);
-        assert_eq!(files(dir.path()), ["holiday.pcapng", "q100-000003.pcapng", "q100-000004.pcapng"]);
-        let rule = Retention { bytes: Some(25), ..Retention::default() };
-        let mut kept_files = KeptFiles::open(dir.path(), &names, rule).unwrap();
-        kept_files.prune(0, 10);
-        assert_eq!((kept_files.pruned, kept_files.pruned_earlier), (1, 1));
-        assert_eq!((kept_files.make_room(1), kept_files.pruned), (0, 1), "the newest stays");
-        assert_eq!(files(dir.path()), ["holiday.pcapng", "q100-000004.pcapng"]);
-    }
-
-    #[test]
-    fn a_leftover_is_finished_unless_a_process_writes_it() {
-        let dir = tempfile::tempdir().unwrap();
-        let names = NameTemplate::new("q%j", "pcapng").unwrap();
-        put(dir.path(), "q100-000001.pcapng.part", 10);
-        put(dir.path(), "q100-000002.pcapng.part", 10);
-        let held = File::open(dir.path().join("q100-000002.pcapng.part")).unwrap();
-        held.try_lock().unwrap();
-        KeptFiles::open(dir.path(), &names, Retention::default()).unwrap();
-        assert_eq!(files(dir.path()), ["q100-000001.pcapng", "q100-000002.pcapng.part"]);
-    }
-
-    #[test]
-    fn a_leftover_is_trimmed_and_an_empty_one_removed() {
-        use std::os::unix::fs::MetadataExt;
-        let dir = tempfile::tempdir().unwrap();
-        let names = NameTemplate::new("q%j", "pcapng").unwrap();
-        put(dir.path(), "q100-000001.pcapng.part", 10);
-        put(dir.path(), "q100-000002.pcapng.part", 0);
-        let part = File::options().write(true).open(dir.path().join("q100-000001.pcapng.part")).unwrap();
-        if !quaff_os::disk::preallocate(&part, 0, 1 << 20) {
-            return quaff_os::testing::skip("a_leftover_is_trimmed", "no fallocate in the folder for tests");
-        }
-        drop(part);
-        let mut kept_files = KeptFiles::open(dir.path(), &names, Retention::default()).unwrap();
-        assert_eq!((files(dir.path()), kept_files.next_number()), (vec!["q100-000001.pcapng".to_owned()], 2));
-        let left = fs::metadata(dir.path().join("q100-000001.pcapng")).unwrap();
-        assert!(left.len() == 10 && left.blocks() * 512 < 1 << 19, "{left:?}");
-    }
-
-    #[test]
-    fn space_that_is_freed_late_is_counted_once() {
-        const S: u64 = 1_000_000_000;
-        let mut pending_free = PendingFree::default();
-        assert_eq!(pending_free.expected_free(100, 100 * S), 100);
-        pending_free.add(50, 100 * S);
-        assert_eq!(pending_free.expected_free(100, 101 * S), 150, "not freed yet");
-        assert_eq!(pending_free.expected_free(90, 102 * S), 140, "another process writes");
-        assert_eq!(pending_free.expected_free(120, 103 * S), 140, "freed in part");
-        assert_eq!(pending_free.expected_free(140, 104 * S), 140, "freed in full");
-        pending_free.add(50, 104 * S);
-        assert_eq!(pending_free.expected_free(140, 140 * S), 140, "never freed: another process has it open");
-    }
-
-    #[test]
-    fn a_file_that_cannot_be_removed_makes_no_room() {
-        let dir = tempfile::tempdir().unwrap();
-        let names = NameTemplate::new("q%j", "pcapng").unwrap();
-        (0..3).for_each(|number| put(dir.path(), &format!("q100-{number:06}.pcapng"), 10));
-        let rule = Retention { files: Some(3), ..Retention::default() };
-        let mut kept_files = KeptFiles::open(dir.path(), &names, rule).unwrap();
-        fs::remove_file(dir.path().join("q100-000000.pcapng")).unwrap();
-        assert_eq!((kept_files.make_room(15), kept_files.pruned), (10, 1));
-    }
-
-    #[test]
-    fn a_file_that_cannot_be_removed_stays_in_the_books() {
-        let dir = tempfile::tempdir().unwrap();
-        let names = NameTemplate::new("q%j", "pcapng").unwrap();
-        (0..4).for_each(|number| put(dir.path(), &format!("q100-{number:06}.pcapng"), 10));
-        let rule = Retention { bytes: Some(25), ..Retention::default() };
-        let mut kept_files = KeptFiles::open(dir.path(), &names, rule).unwrap();
-        // A folder in its place cannot be removed as a file.
-        let oldest = dir.path().join("q100-000000.pcapng");
-        fs::remove_file(&oldest).unwrap();
-        fs::create_dir(&oldest).unwrap();
-        kept_files.prune(0, 0);
-        assert_eq!(
-            (kept_files.pruned, kept_files.bytes, kept_files.files.len()),
-            (2, 20, 2),
-            "it still counts"
-        );
-        fs::remove_dir(&oldest).unwrap();
-        fs::write(&oldest, [0; 10]).unwrap();
-        kept_files.prune(0, 10);
-        assert_eq!((kept_files.pruned, files(dir.path())), (3, vec!["q100-000003.pcapng".to_owned()]));
-    }
-
-    #[test]
-    fn files_that_a_command_has_not_had_stay() {
-        let dir = tempfile::tempdir().unwrap();
-        let names = NameTemplate::new("q%j", "pcapng").unwrap();
-        (0..4).for_each(|number| put(dir.path(), &format!("q100-{number:06}.pcapng"), 10));
-        let rule = Retention { bytes: Some(5), ..Retention::default() };
-        let mut kept_files = KeptFiles::open(dir.path(), &names, rule).unwrap();
-        kept_files.hold(3);
-        kept_files.prune(0, 0);
-        assert_eq!((kept_files.pruned, kept_files.make_room(1)), (1, 0));
-        kept_files.hold(1);
-        assert_eq!((kept_files.make_room(15), kept_files.make_room(1)), (20, 0));
-    }
-
-    #[test]
-    fn a_file_that_a_command_compresses_counts_as_what_is_left_of_it() {
-        let dir = tempfile::tempdir().unwrap();
-        let names = NameTemplate::new("q", "pcapng").unwrap();
-        let rule = Retention { files: Some(2), ..Retention::default() };
-        let mut kept_files = KeptFiles::open(dir.path(), &names, rule).unwrap();
-        let path = |number: u64| dir.path().join(format!("q-{number:06}.pcapng"));
-        for number in 0..4 {
-            put(dir.path(), &format!("q-{number:06}.pcapng"), 10);
-            kept_files.add(path(number), 10, true);
-            // The command: it has not had the newest file yet.
-            kept_files.hold(1);
-            kept_files.prune(0, 0);
-            assert!(path(number).exists(), "it had no turn");
-            fs::remove_file(path(number)).unwrap();
-            put(dir.path(), &format!("q-{number:06}.pcapng.gz"), 3);
-            kept_files.hold(0);
-        }
-        kept_files.prune(0, 0);
-        let left = ["q-000002.pcapng.gz", "q-000003.pcapng.gz"].map(str::to_owned);
-        assert_eq!((files(dir.path()), kept_files.bytes, kept_files.pruned), (left.to_vec(), 6, 2));
-        // One that keeps both counts once, and an earlier run's files are known by their plain names.
-        put(dir.path(), "q-000003.pcapng", 10);
-        let mut kept_files = KeptFiles::open(dir.path(), &names, rule).unwrap();
-        assert_eq!((kept_files.files.len(), kept_files.bytes, kept_files.next_number()), (2, 16, 4));
-        kept_files.prune(1, 0);
-        assert_eq!(files(dir.path()), ["q-000003.pcapng", "q-000003.pcapng.gz"]);
-        kept_files.prune(2, 0);
-        assert_eq!((files(dir.path()).len(), kept_files.pruned, kept_files.bytes), (0, 2, 0));
-    }
-
-    /// 100 % can never be free: as if another program had filled the disk.
-    #[test]
-    fn the_newest_files_stay_on_a_disk_that_others_fill() {
-        let dir = tempfile::tempdir().unwrap();
-        let names = NameTemplate::new("q", "pcapng").unwrap();
-        (0..5).for_each(|number| put(dir.path(), &format!("q-{number:06}.pcapng"), 10));
-        let rule = Retention { free_percent: Some(100.0), ..Retention::default() };
-        let mut kept_files = KeptFiles::open(dir.path(), &names, rule).unwrap();
-        let said = kept_files.unmet().expect("a rule that cannot be met");
-        assert!(
-            said.starts_with("`keep-free` 100 % cannot be met") && said.contains("other files"),
-            "{said}"
-        );
-        kept_files.prune(1, 0);
-        assert_eq!(
-            (files(dir.path()), kept_files.pruned),
-            (vec!["q-000003.pcapng".into(), "q-000004.pcapng".into()], 3)
-        );
-        assert!(kept_files.share_bytes() > ROTATE_BYTES_MIN || space(dir.path()).unwrap().free < 100 << 20);
-        let rule = Retention { free_percent: Some(0.0), ..Retention::default() };
-        assert_eq!(KeptFiles::open(dir.path(), &names, rule).unwrap().unmet(), None);
-    }
-
-    #[test]
-    fn links_and_pipes_are_no_leftovers() {
-        let dir = tempfile::tempdir().unwrap();
-        let names = NameTemplate::new("q%j", "pcapng").unwrap();
-        put(dir.path(), "precious", 10);
-        let path = |name: &str| dir.path().join(name);
-        std::os::unix::fs::symlink(path("precious"), path("q100-000001.pcapng.part")).unwrap();
-        nix::unistd::mkfifo(&path("q100-000002.pcapng.part"), nix::sys::stat::Mode::S_IRWXU).unwrap();
-        std::os::unix::fs::symlink(path("precious"), path("q100-000003.pcapng")).unwrap();
-        let rule = Retention { files: Some(2), ..Retention::default() };
-        let mut kept_files = KeptFiles::open(dir.path(), &names, rule).unwrap();
-        assert_eq!((kept_files.files.len(), kept_files.next_number()), (0, 4));
-        assert_eq!(files(dir.path()).len(), 4, "nothing is renamed or removed");
-    }
-
-    #[test]
-    fn a_leftover_is_finished_after_its_dying_writer_has_ended() {
-        let dir = tempfile::tempdir().unwrap();
-        let names = NameTemplate::new("q%j", "pcapng").unwrap();
-        put(dir.path(), "q100-000001.pcapng.part", 10);
-        let held = File::open(dir.path().join("q100-000001.pcapng.part")).unwrap();
-        held.try_lock().unwrap();
-        let dying = std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_millis(250));
-            drop(held);
-        });
-        KeptFiles::open(dir.path(), &names, Retention::default()).unwrap();
-        dying.join().unwrap();
-        assert_eq!(files(dir.path()), ["q100-000001.pcapng"]);
-    }
-}
+mod tests;

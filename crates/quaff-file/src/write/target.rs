@@ -21,11 +21,12 @@ use crate::write::tee::Tee;
 use crate::write::{Sink, WriterGauges};
 use crate::{Error, Result};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use quaff_os::disk::{Disk, FileAccess, direct_align, open_unnamed, sync_folder};
+use nix::libc;
+use quaff_os::disk::{Disk, FileAccess, direct_align, open_output, open_unnamed, sync_folder};
 use quaff_os::{Stop, Wakeup};
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{self, ErrorKind, Seek};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -244,7 +245,7 @@ impl Target {
         let one = if let TargetKind::Folder(folder, ..) = &self.kind { Some(&**folder) } else { None };
         let all = one.into_iter().chain(folders.iter().map(|open| &open.folder));
         let mut notes: Vec<_> = cached.into_iter().chain(shared_disk(folders)).collect();
-        notes.extend(all.filter_map(Folder::unmet_rule));
+        notes.extend(all.flat_map(|folder| folder.unmet_rule().into_iter().chain(folder.strange_files())));
         notes.extend(names.and_then(|names| names.unknown_zone()));
         notes
     }
@@ -358,7 +359,7 @@ fn is_stream(path: &Path) -> bool {
 /// Opens a pipe or a device. Waits for a reader of a named pipe, until the stop.
 fn open_stream(path: &Path, stop: &Stop) -> Result<File> {
     loop {
-        match OpenOptions::new().write(true).custom_flags(nix::libc::O_NONBLOCK).open(path) {
+        match open_output(path, libc::O_WRONLY | libc::O_NONBLOCK) {
             Err(error) if error.raw_os_error() == Some(nix::libc::ENXIO) && !stop.raised() => {
                 std::thread::sleep(Duration::from_millis(50));
             }
@@ -370,16 +371,16 @@ fn open_stream(path: &Path, stop: &Stop) -> Result<File> {
 /// Opens a file, with O_DIRECT where the file system supports it.
 fn open_file(path: &Path, access: FileAccess) -> Result<(TargetKind, usize)> {
     let open = |flags| {
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(false).mode(0o640).custom_flags(flags);
         // Reading finds the end of the last packet on a full disk. A file may permit writing alone.
-        match options.clone().read(true).open(path) {
-            Err(error) if error.kind() == ErrorKind::PermissionDenied => options.open(path),
+        match open_output(path, libc::O_RDWR | libc::O_CREAT | flags) {
+            Err(error) if error.raw_os_error() == Some(libc::EACCES) => {
+                open_output(path, libc::O_WRONLY | libc::O_CREAT | flags)
+            }
             opened => opened,
         }
     };
     let failed = |errno| Error::path("write to", path, errno);
-    let file = match open(nix::libc::O_DIRECT) {
+    let file = match open(libc::O_DIRECT) {
         Err(error) if error.kind() == ErrorKind::InvalidInput => open(0),
         opened => opened,
     }

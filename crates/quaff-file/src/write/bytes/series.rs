@@ -5,7 +5,7 @@ use super::{ByteSink, FilledBuffer, SeriesTally};
 use crate::write::file::write_through_cache;
 use crate::write::finisher::FinishJob;
 use crate::write::folder::{Ending, Folder};
-use crate::write::plan::DirPlan;
+use crate::write::plan::{DirPlan, rotate_bytes_max};
 use crate::write::repack::Repack;
 use crate::write::target::{disk_name, folder_align};
 use crate::{Error, Result};
@@ -66,7 +66,7 @@ impl FileSeries {
     pub(super) fn open(plan: DirPlan, wakeup: Wakeup, gauge: Arc<Gauge>) -> Result<Self> {
         plan.name_template(extension(&[]))?;
         let align = folder_align(&plan.dir, FileAccess::default())?;
-        let cutter = Cutter::new(plan.rotate_bytes.unwrap_or(u64::MAX));
+        let cutter = Cutter::new(plan.rotate_bytes.unwrap_or(u64::MAX).min(rotate_bytes_max(&plan.dir)));
         let series = Series {
             plan,
             folder: None,

@@ -59,11 +59,15 @@ impl Files {
 
     pub(super) fn end_output(&mut self, error: &io::Error) {
         self.failures.is_final = true;
-        self.stop.raise(if is_full(error) {
-            Reason::DiskFull
-        } else {
-            Reason::WriteError(format!("{}: {error}", self.failures.path.display()))
-        });
+        let reason = match is_full(error) {
+            true => Reason::DiskFull,
+            false => Reason::WriteError(format!("{}: {error}", self.failures.path.display())),
+        };
+        if self.folder.is_none() {
+            // Whatever asked the run to end before: its only file has failed.
+            self.tally.limit = Some(reason.clone());
+        }
+        self.stop.raise(reason);
     }
 
     /// After a failure, ends the broken file and begins the next, whose first packet is of `time_ns`.
@@ -140,5 +144,6 @@ impl Files {
 fn may_pass(error: &io::Error) -> bool {
     let errno = error.raw_os_error();
     let device = [libc::EIO, libc::EREMOTEIO, libc::ENODATA, libc::EILSEQ, libc::ETIMEDOUT, libc::ESTALE];
-    is_full(error) || errno.is_some_and(|errno| device.contains(&errno))
+    // A file may be as long as its file system or a limit permits (EFBIG): the next one has room.
+    is_full(error) || errno.is_some_and(|errno| device.contains(&errno) || errno == libc::EFBIG)
 }

@@ -99,6 +99,8 @@ fn make_read_only(files: &mut Files, path: &Path) {
 fn names(dir: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(dir).unwrap();
     let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    // The lock of the folder.
+    names.retain(|name| name != ".quaff-lock");
     names.sort();
     names
 }

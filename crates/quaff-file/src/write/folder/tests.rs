@@ -30,6 +30,8 @@ fn folder_of(name: &str, dir: &Path, unnamed: bool, retention: Retention) -> Res
 fn names(dir: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(dir).unwrap();
     let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    // The lock of the folder.
+    names.retain(|name| name != ".quaff-lock");
     names.sort();
     names
 }

@@ -143,6 +143,8 @@ struct Contents {
 
 fn read_folder(dir: &Path) -> Vec<Contents> {
     let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    // A folder has a lock while it is written.
+    let entries = entries.filter(|path| !path.ends_with(".quaff-lock"));
     let mut files: Vec<_> = entries.map(|path| read(&path)).collect();
     files.sort_by_key(|file| file.first_ns);
     files
