@@ -155,6 +155,8 @@ pub struct SinkReport {
     /// Part of `from_spool` that earlier runs spooled.
     pub from_earlier: FlowSum,
     pub spool_damaged_bytes: u64,
+    /// Damaged segments of the spool, where they are kept.
+    pub spool_damaged_files: Vec<String>,
     /// The error that ended the sink, or the error of the last attempt to connect.
     pub failure: Option<String>,
     /// True if the reader of a pipe closed it.
@@ -218,6 +220,7 @@ impl Counters {
             from_spool: self.from_spool.get(),
             from_earlier: self.from_earlier.get(),
             spool_damaged_bytes: load(&self.spool_damaged_bytes),
+            spool_damaged_files: Vec::new(),
             failure: None,
             is_closed: false,
             transport: None,

@@ -63,6 +63,8 @@ impl Sink {
         report.queue_max = queue_records as u64;
         report.transport = self.transport;
         report.failure = self.failure();
+        report.spool_damaged_files =
+            self.shared.damaged.lock().unwrap_or_else(PoisonError::into_inner).clone();
         report.is_closed = self.shared.ended.load(Ordering::Relaxed) == CLOSED;
         report
     }

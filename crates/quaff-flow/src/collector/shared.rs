@@ -33,6 +33,8 @@ pub(super) struct Shared {
     /// reads it: Relaxed, because no other data depends on it.
     pub(super) ended: AtomicU8,
     pub(super) failure: Mutex<Option<String>>,
+    /// Damaged segments of the spool, where they are kept.
+    pub(super) damaged: Mutex<Vec<String>>,
     /// This sink exports a conversation as one record.
     pub(super) is_biflow: bool,
     /// Records lost since the sink last added them to its sequence numbers. The meter's thread adds, the sink takes:

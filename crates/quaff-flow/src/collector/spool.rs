@@ -3,14 +3,16 @@
 //!
 //! A folder has segments `NAME-NNNNNNNN.spool`, and a lock `NAME.lock`: one exporter at a time has a spool. A segment
 //! is removed when all of it was acknowledged, and never before: if quaff is killed, the messages that were on their
-//! way are sent again. Nothing is synced: the spool survives the process, not the machine. The frames are in `segment`.
+//! way are sent again. One that is damaged is kept as `NAME-NNNNNNNN.damaged` instead. Nothing is synced: the spool
+//! survives the process, not the machine. Files of other users count for nothing. The frames are in `segment`.
 
 use super::segment::{
     FRAME_HEADER, MAGIC, MESSAGE_BYTES_MAX, SpoolFrame, append_frame, parse_frame, template_records,
 };
 use crate::export::{Message, Version};
+use quaff_os::disk::{LockPatience, Owners, PrivateLock, rename_new};
 use std::collections::VecDeque;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -23,6 +25,8 @@ const SEGMENT_BYTES_MAX: u64 = 4 << 20;
 const FIRST_NUMBER: u32 = 10_000_000;
 /// Numbers have eight digits.
 const NUMBERS: u32 = 100_000_000;
+/// Names that may be taken by other files before a new one.
+const TAKEN_MAX: u32 = 64;
 /// A symbolic link is not followed, and a pipe does not block.
 const NO_LINKS: i32 = nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK;
 
@@ -44,8 +48,10 @@ pub(super) struct Spool {
     /// Bytes of all segments.
     bytes: u64,
     pub(super) damaged_bytes: u64,
+    /// Damaged segments, where they are now: kept aside, or not to be opened.
+    pub(super) damaged: Vec<PathBuf>,
     /// Held until the run ends.
-    _lock: File,
+    _lock: PrivateLock,
 }
 
 /// A file of the spool.
@@ -59,11 +65,13 @@ struct Segment {
     is_read: bool,
     /// An earlier run wrote it.
     is_earlier: bool,
+    /// It is kept at its end.
+    is_damaged: bool,
 }
 
 impl Segment {
     fn new(number: u32, bytes: u64, is_earlier: bool) -> Self {
-        Self { number, bytes, acknowledged: 0, is_read: false, is_earlier }
+        Self { number, bytes, acknowledged: 0, is_read: false, is_earlier, is_damaged: false }
     }
 }
 
@@ -92,19 +100,24 @@ impl Spool {
         fs::create_dir_all(folder)?;
         let is_word = |c: char| c.is_ascii_alphanumeric() || c == '.' || c == '-';
         let name: String = name.chars().map(|c| if is_word(c) { c } else { '_' }).collect();
-        let lock = lock(&folder.join(format!("{name}.lock")))?;
+        let lock = lock(folder, &format!("{name}.lock"))?;
+        let owners = Owners::of(folder)?;
         let mut found = Vec::new();
         for entry in fs::read_dir(folder)? {
             let entry = entry?;
-            match number_of(&entry.file_name().to_string_lossy(), &name) {
-                Some((number, "spool")) => found.push((number, entry.metadata()?.len())),
+            let name_of_file = entry.file_name().to_string_lossy().into_owned();
+            let Some((number, kind)) = number_of(&name_of_file, &name) else { continue };
+            // Another user may have put it there, or may just remove it.
+            let Some(meta) = entry.metadata().ok().filter(|meta| owners.own_file(meta)) else { continue };
+            match kind {
+                "spool" => found.push((number, meta.len())),
                 // Half of a segment that a run was killed over; its whole is still there.
-                Some((_, "part")) => fs::remove_file(entry.path())?,
+                _ if kind.starts_with("part") => fs::remove_file(entry.path())?,
                 _ => {}
             }
         }
         found.sort_unstable();
-        let next = found.last().map_or(FIRST_NUMBER, |(number, _)| number + 1);
+        let next = found.last().map_or(FIRST_NUMBER, |(number, _)| number + 1).max(FIRST_NUMBER);
         let bytes = found.iter().map(|(_, bytes)| bytes).sum();
         Ok(Self {
             folder: folder.to_owned(),
@@ -118,6 +131,7 @@ impl Spool {
             next,
             bytes,
             damaged_bytes: 0,
+            damaged: Vec::new(),
             _lock: lock,
         })
     }
@@ -155,17 +169,28 @@ impl Spool {
             return Ok(false);
         }
         if self.writing.is_none() {
-            let number = self.next;
-            if number >= NUMBERS {
-                return Err(io::Error::other("the numbers of its segments are used up: empty the folder"));
-            }
-            // Also a number that cannot be used is used up: the next message tries another.
-            self.next += 1;
-            self.writing = Some(create(&self.path(number, "spool"))?);
+            let (number, file) = self.create_next()?;
+            self.writing = Some(file);
             self.segments.push_back(Segment::new(number, 0, false));
         }
         self.write(&bytes)?;
         Ok(true)
+    }
+
+    /// Creates the next segment. A number that cannot be used is used up, and one that another file has is skipped.
+    fn create_next(&mut self) -> io::Result<(u32, File)> {
+        for _ in 0..TAKEN_MAX {
+            let number = self.next;
+            if number >= NUMBERS {
+                return Err(used_up());
+            }
+            self.next += 1;
+            match create(&self.path(number, "spool")) {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                created => return created.map(|file| (number, file)),
+            }
+        }
+        Err(ErrorKind::AlreadyExists.into())
     }
 
     /// Writes to the last segment. After an error the part that was written is taken back, and the next message begins
@@ -213,14 +238,15 @@ impl Spool {
                     return Ok(Some((message, reading.head.clone())));
                 }
                 Ok(SpoolFrame::End) if is_writing => return Ok(None),
-                Ok(SpoolFrame::End) => self.end_segment(0)?,
+                // One that is empty has lost what it had: it is made with its first message.
+                Ok(SpoolFrame::End) => self.end_segment((end == 0).then_some(0))?,
                 Ok(SpoolFrame::Damaged) => {
                     let damaged = end.saturating_sub(reading.at);
-                    self.end_segment(damaged)?;
+                    self.end_segment(Some(damaged))?;
                 }
                 Err(error) => {
                     let damaged = end.saturating_sub(reading.at);
-                    self.end_segment(damaged)?;
+                    self.end_segment(Some(damaged))?;
                     return Err(error);
                 }
             }
@@ -255,6 +281,7 @@ impl Spool {
                 }
                 Err(_) => {
                     self.damaged_bytes += end;
+                    self.damaged.push(self.path(number, "spool"));
                     self.bytes -= end;
                     self.segments.remove(place);
                 }
@@ -280,16 +307,17 @@ impl Spool {
         Ok((at, head))
     }
 
-    /// Ends the reading of a segment, whose last bytes were damaged. It stays on disk until its messages were
+    /// Ends the reading of a segment, whose last bytes were `damaged`, if any. It stays on disk until its messages were
     /// acknowledged.
-    fn end_segment(&mut self, damaged: u64) -> io::Result<()> {
-        self.damaged_bytes += damaged;
+    fn end_segment(&mut self, damaged: Option<u64>) -> io::Result<()> {
+        self.damaged_bytes += damaged.unwrap_or(0);
         let place = self.place();
         if let (Some(_), Some(place)) = (self.reading.take(), place) {
             if self.is_writing(self.segments[place].number) {
                 self.writing = None;
             }
             self.segments[place].is_read = true;
+            self.segments[place].is_damaged |= damaged.is_some();
         }
         self.remove_acknowledged()
     }
@@ -319,10 +347,32 @@ impl Spool {
                 self.reading = None;
             }
             self.bytes -= oldest.bytes;
+            let is_damaged = oldest.is_damaged;
             self.segments.pop_front();
-            fs::remove_file(self.path(number, "spool"))?;
+            match is_damaged {
+                true => self.keep_aside(number)?,
+                false => fs::remove_file(self.path(number, "spool"))?,
+            }
         }
         Ok(())
+    }
+
+    /// Renames a damaged segment: nothing reads it again, and a person may.
+    fn keep_aside(&mut self, number: u32) -> io::Result<()> {
+        let from = self.path(number, "spool");
+        for place in 0..TAKEN_MAX {
+            let kind = if place == 0 { "damaged".to_owned() } else { format!("damaged{place}") };
+            let to = self.path(number, &kind);
+            match rename_new(&from, &to) {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                renamed => {
+                    self.damaged.push(if renamed.is_ok() { to } else { from });
+                    return renamed;
+                }
+            }
+        }
+        self.damaged.push(from);
+        Err(ErrorKind::AlreadyExists.into())
     }
 
     /// Ends the run. `unsent` are messages of this run that are older than what the spool has: they become its first
@@ -352,12 +402,23 @@ impl Spool {
         let (_, head) = self.read_head(&file, bytes, false)?;
         let mut kept = MAGIC.to_vec();
         head.messages.iter().for_each(|message| append_frame(&mut kept, message));
-        let part = self.path(number, "part");
-        let mut shorter = create(&part)?;
+        let (part, mut shorter) = self.create_part(number)?;
         shorter.write_all(&kept)?;
         (&file).seek(SeekFrom::Start(acknowledged))?;
         io::copy(&mut file.take(bytes - acknowledged), &mut shorter)?;
         fs::rename(part, path)
+    }
+
+    /// Creates the file that takes the place of a segment.
+    fn create_part(&self, number: u32) -> io::Result<(PathBuf, File)> {
+        for place in 0..TAKEN_MAX {
+            let path = self.path(number, &format!("part{place}"));
+            match create(&path) {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                created => return created.map(|file| (path, file)),
+            }
+        }
+        Err(ErrorKind::AlreadyExists.into())
     }
 
     /// Writes messages into a segment before all others.
@@ -370,9 +431,6 @@ impl Spool {
             return Ok(0);
         }
         let oldest = self.segments.front().map_or(self.next, |segment| segment.number);
-        let Some(number) = oldest.checked_sub(1) else {
-            return Err(io::Error::other("the numbers of its segments are used up: empty the folder"));
-        };
         let mut bytes = MAGIC.to_vec();
         templates().iter().for_each(|template| append_frame(&mut bytes, template));
         let mut kept = 0;
@@ -386,13 +444,29 @@ impl Spool {
         if kept == 0 {
             return Ok(0);
         }
-        let path = self.path(number, "spool");
-        let written = create(&path)?.write_all(&bytes);
+        let (path, mut file) = self.create_before(oldest)?;
+        let written = file.write_all(&bytes);
         if written.is_err() {
             let _ = fs::remove_file(&path);
         }
         written.map(|()| kept)
     }
+
+    /// Creates a segment with a number below `oldest`.
+    fn create_before(&self, oldest: u32) -> io::Result<(PathBuf, File)> {
+        for number in (0..oldest).rev().take(TAKEN_MAX as usize) {
+            let path = self.path(number, "spool");
+            match create(&path) {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                created => return created.map(|file| (path, file)),
+            }
+        }
+        Err(used_up())
+    }
+}
+
+fn used_up() -> io::Error {
+    io::Error::other("the numbers of its segments are used up: empty the folder")
 }
 
 /// The number and the kind of a file of this spool.
@@ -408,28 +482,21 @@ fn create(path: &Path) -> io::Result<File> {
 }
 
 /// Locks a spool, or returns an error that names the process that has it.
-fn lock(path: &Path) -> io::Result<File> {
-    let mut options = File::options();
-    options.read(true).write(true).create(true).truncate(false).mode(0o640).custom_flags(NO_LINKS);
-    let mut file = options.open(path)?;
-    match file.try_lock() {
-        Ok(()) => {
-            file.set_len(0)?;
-            file.write_all(format!("{}\n", std::process::id()).as_bytes())?;
-            Ok(file)
+fn lock(folder: &Path, name: &str) -> io::Result<PrivateLock> {
+    let lock = PrivateLock::take(folder, name, LockPatience::begin()).map_err(|error| {
+        if error.kind() != ErrorKind::WouldBlock {
+            return error;
         }
-        Err(TryLockError::WouldBlock) => {
-            let mut owner = String::new();
-            let _ = file.read_to_string(&mut owner);
-            let owner = match owner.trim() {
-                "" => "another process".to_owned(),
-                owner => format!("process {owner}"),
-            };
-            let reason = format!("{owner} has the spool of this collector: use a folder for each exporter");
-            Err(io::Error::new(ErrorKind::ResourceBusy, reason))
-        }
-        Err(TryLockError::Error(error)) => Err(error),
-    }
+        let owner = match error.to_string().trim() {
+            "" => "another process".to_owned(),
+            owner => format!("process {owner}"),
+        };
+        let reason = format!("{owner} has the spool of this collector: use a folder for each exporter");
+        io::Error::new(ErrorKind::ResourceBusy, reason)
+    })?;
+    lock.file.set_len(0)?;
+    lock.file.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0)?;
+    Ok(lock)
 }
 
 /// Reads one frame of a segment that ends at `end`.
@@ -462,218 +529,4 @@ fn read_up_to(file: &File, bytes: &mut [u8], at: u64) -> io::Result<usize> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::export::Carried;
-
-    fn open(folder: &Path, name: &str, bytes_max: u64) -> Spool {
-        Spool::open(folder, name, Version::Ipfix, bytes_max).unwrap()
-    }
-
-    fn message(n: u32) -> Message {
-        let carried = Carried { records: n.into(), packets: 2, bytes: 3 };
-        Message { bytes: vec![n as u8; 1000 + n as usize % 300], units: n, carried, has_templates: false }
-    }
-
-    /// A message of IPFIX with a set of templates, whose one record has this byte.
-    fn template(byte: u8) -> Message {
-        let bytes = [&[0; 16][..], &[0, 2, 0, 8, byte, byte, byte, byte]].concat();
-        Message { bytes, has_templates: true, ..Message::default() }
-    }
-
-    fn none() -> Vec<Message> {
-        Vec::new()
-    }
-
-    fn popped(spool: &mut Spool, count: usize) -> Vec<Message> {
-        std::iter::from_fn(|| spool.pop().unwrap()).take(count).map(|(message, _)| message).collect()
-    }
-
-    /// Takes all messages, and acknowledges each.
-    fn all(spool: &mut Spool) -> Vec<Message> {
-        let messages = popped(spool, usize::MAX);
-        messages.iter().for_each(|_| spool.acknowledge().unwrap());
-        messages
-    }
-
-    fn closed(spool: Spool) {
-        assert!(matches!(spool.close(&[], &none), (0, None)));
-    }
-
-    fn files(folder: &Path) -> usize {
-        let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
-        names.filter(|name| !name.to_str().unwrap().ends_with(".lock")).count()
-    }
-
-    #[test]
-    fn messages_come_back_in_order_over_segments() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut spool = open(folder.path(), "tcp://[::1]:4739", 1 << 30);
-        assert!(spool.is_drained());
-        let messages: Vec<Message> = (0..9000).map(message).collect();
-        for message in &messages {
-            assert!(spool.push(message, &|| vec![template(1)]).unwrap());
-        }
-        assert!(files(folder.path()) > 2 && !spool.is_drained());
-        assert!(all(&mut spool) == messages);
-        assert!(spool.is_drained() && files(folder.path()) == 0 && spool.bytes == 0);
-    }
-
-    #[test]
-    fn a_later_run_finds_what_was_not_acknowledged() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut spool = open(folder.path(), "one", 1 << 30);
-        (0..100).for_each(|n| assert!(spool.push(&message(n), &|| vec![template(1)]).unwrap()));
-        assert_eq!(popped(&mut spool, 5), (0..5).map(message).collect::<Vec<_>>());
-        spool.acknowledge().unwrap();
-        spool.acknowledge().unwrap();
-        spool.push(&message(100), &|| vec![template(1)]).unwrap();
-        closed(spool);
-        assert_eq!(all(&mut open(folder.path(), "other", 1 << 30)), []);
-        let mut again = open(folder.path(), "one", 1 << 30);
-        let (first, head) = again.pop().unwrap().unwrap();
-        assert_eq!((first, &head.messages[..], head.is_earlier), (message(2), &[template(1)][..], true));
-        assert_eq!(popped(&mut again, 98), (3..=100).map(message).collect::<Vec<_>>());
-    }
-
-    /// A kill is the end without `close`: each message that was not acknowledged is there, in order.
-    #[test]
-    fn a_killed_run_loses_nothing_that_was_not_acknowledged() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut spool = open(folder.path(), "one", 1 << 30);
-        (0..6000).for_each(|n| assert!(spool.push(&message(n), &none).unwrap()));
-        assert_eq!(popped(&mut spool, 6000).len(), 6000);
-        (0..10).for_each(|_| spool.acknowledge().unwrap());
-        drop(spool);
-        let mut again = open(folder.path(), "one", 1 << 30);
-        assert_eq!(all(&mut again), (0..6000).map(message).collect::<Vec<_>>());
-    }
-
-    /// A collector that is a little too slow: messages come back from the segment that is being written.
-    #[test]
-    fn one_segment_serves_many_messages() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut spool = open(folder.path(), "one", 1 << 30);
-        let templates = std::cell::Cell::new(0);
-        for n in 0..50 {
-            let announced = || {
-                templates.set(templates.get() + 1);
-                vec![template(1)]
-            };
-            spool.push(&message(n), &announced).unwrap();
-            assert_eq!(popped(&mut spool, 9), [message(n)]);
-            assert!(spool.is_drained());
-            // The message before has arrived; this one is on its way.
-            if n > 0 {
-                spool.acknowledge().unwrap();
-            }
-        }
-        assert_eq!((templates.get(), files(folder.path())), (1, 1));
-        spool.acknowledge().unwrap();
-        assert_eq!(files(folder.path()), 0);
-    }
-
-    /// The limit is one of the files on disk, with their templates, until they are removed.
-    #[test]
-    fn a_full_spool_refuses() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut spool = open(folder.path(), "one", 5000);
-        let push = |spool: &mut Spool, n| spool.push(&message(n), &|| vec![template(1)]).unwrap();
-        assert_eq!((0..10).filter(|n| push(&mut spool, *n)).count(), 4);
-        let on_disk = || -> u64 {
-            let entries = fs::read_dir(folder.path()).unwrap().map(Result::unwrap);
-            let segments = entries.filter(|entry| entry.path().extension().unwrap() == "spool");
-            segments.map(|entry| entry.metadata().unwrap().len()).sum()
-        };
-        assert!(on_disk() <= 5000 && on_disk() == spool.bytes);
-        assert_eq!(popped(&mut spool, 9).len(), 4);
-        assert!(!push(&mut spool, 1), "popped is not yet acknowledged");
-        (0..4).for_each(|_| spool.acknowledge().unwrap());
-        assert_eq!(on_disk(), 0);
-        assert!(push(&mut spool, 1));
-    }
-
-    #[test]
-    fn damage_ends_a_segment_and_is_counted() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut spool = open(folder.path(), "one", 1 << 30);
-        (0..10).for_each(|n| assert!(spool.push(&message(n), &none).unwrap()));
-        closed(spool);
-        let path = folder.path().join("one-10000000.spool");
-        let mut bytes = fs::read(&path).unwrap();
-        bytes[5000] ^= 1;
-        fs::write(&path, &bytes).unwrap();
-        let mut spool = open(folder.path(), "one", 1 << 30);
-        let found = all(&mut spool);
-        assert_eq!(found, (0..4).map(message).collect::<Vec<_>>());
-        assert!(spool.damaged_bytes > 5000, "{}", spool.damaged_bytes);
-        assert_eq!((files(folder.path()), spool.bytes), (0, 0));
-    }
-
-    /// Two exporters with one spool would send and remove each other's messages.
-    #[test]
-    fn a_spool_has_one_exporter() {
-        let folder = tempfile::tempdir().unwrap();
-        let spool = open(folder.path(), "one", 1 << 30);
-        let error = Spool::open(folder.path(), "one", Version::Ipfix, 1 << 30).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::ResourceBusy);
-        assert!(error.to_string().contains(&format!("process {} has", std::process::id())), "{error}");
-        open(folder.path(), "other", 1 << 30);
-        drop(spool);
-        open(folder.path(), "one", 1 << 30);
-    }
-
-    /// In a folder that others may write to, a link in the place of a file leads nowhere, and a planted number ends no
-    /// run.
-    #[test]
-    fn files_of_others_in_the_folder_do_no_harm() {
-        use std::os::unix::fs::{MetadataExt, symlink};
-        let folder = tempfile::tempdir().unwrap();
-        let victim = folder.path().join("victim");
-        fs::write(&victim, "of another user").unwrap();
-        for name in ["one-10000000.part", "one-10000001.spool"] {
-            symlink(&victim, folder.path().join(name)).unwrap();
-        }
-        for number in ["4294967295", "99999999999", "1"] {
-            fs::write(folder.path().join(format!("one-{number}.spool")), "").unwrap();
-        }
-        let mut spool = open(folder.path(), "one", 1 << 30);
-        (0..9).for_each(|n| assert!(spool.push(&message(n), &none).unwrap()));
-        assert_eq!(popped(&mut spool, 99).len(), 9);
-        spool.acknowledge().unwrap();
-        closed(spool);
-        assert_eq!(fs::read(&victim).unwrap(), b"of another user");
-        let kept = fs::metadata(folder.path().join("one-10000002.spool")).unwrap();
-        assert_eq!(kept.mode() & 0o777 & !0o640, 0);
-        let left = all(&mut open(folder.path(), "one", 1 << 30));
-        assert_eq!(left, (1..9).map(message).collect::<Vec<_>>());
-    }
-
-    /// Messages that were on their way when the run ended are older than what the spool has.
-    #[test]
-    fn messages_on_their_way_come_first() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut spool = open(folder.path(), "one", 1 << 30);
-        (5..9).for_each(|n| assert!(spool.push(&message(n), &none).unwrap()));
-        let unsent: Vec<Message> = (0..5).map(message).collect();
-        assert!(matches!(spool.close(&unsent, &none), (5, None)));
-        assert_eq!(all(&mut open(folder.path(), "one", 1 << 30)), (0..9).map(message).collect::<Vec<_>>());
-    }
-
-    /// The same templates at another time, in another message, with other options.
-    #[test]
-    fn templates_are_compared_without_their_surroundings() {
-        let set = |byte: u8| [0, 2, 0, 8, byte, byte, byte, byte];
-        let data = [1, 0, 0, 6, 9, 9];
-        let of = |parts: &[&[u8]]| {
-            let mut message = vec![7; 16];
-            parts.iter().for_each(|part| message.extend(*part));
-            template_records(&message, Version::Ipfix)
-        };
-        assert_eq!(of(&[&set(1), &data, &set(2)]), of(&[&set(1), &set(2), &data, &data]));
-        assert_ne!(of(&[&set(1)]), of(&[&set(2)]));
-        for broken in [&[0, 2, 0, 3, 1][..], &[0, 2, 0, 200, 1], &[0, 2, 0]] {
-            assert!(of(&[broken]).is_empty());
-        }
-    }
-}
+mod tests;

@@ -23,11 +23,13 @@ use crate::export::{
 };
 use crate::record::FlowSink;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::libc;
+use quaff_os::disk::open_output;
 use quaff_os::{Error, Result, Try};
 use std::fs::{File, TryLockError};
 use std::io::{self, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -59,6 +61,7 @@ pub(super) fn open(sink: SinkPlan, plan: &SinksPlan) -> Result<OpenSink> {
         queue: Queue::new(plan.queue_records),
         counters: Counters::default(),
         failure: Mutex::new(None),
+        damaged: Mutex::new(Vec::new()),
         ledger: Mutex::new(None),
         is_abandoned: AtomicBool::new(false),
         ended: AtomicU8::new(0),
@@ -223,7 +226,7 @@ fn open_file(path: &Path, pressure: &Pressure) -> io::Result<File> {
     if is_pipe {
         return open_pipe(path, pressure);
     }
-    let file = File::options().write(true).create(true).truncate(false).mode(0o640).open(path)?;
+    let file = open_output(path, libc::O_WRONLY | libc::O_CREAT)?;
     // On a file system without locks, the file is written without one.
     let is_taken = file.metadata()?.is_file() && matches!(file.try_lock(), Err(TryLockError::WouldBlock));
     match is_taken {
@@ -239,7 +242,7 @@ pub(super) fn open_pipe(path: &Path, pressure: &Pressure) -> io::Result<File> {
     let end = Instant::now() + READER_WAIT;
     let is_stopped = || matches!(pressure, Pressure::Wait(stop) if stop.raised());
     loop {
-        match File::options().write(true).custom_flags(nix::libc::O_NONBLOCK).open(path) {
+        match open_output(path, libc::O_WRONLY | libc::O_NONBLOCK) {
             Err(error) if error.raw_os_error() == Some(nix::libc::ENXIO) => {
                 if Instant::now() >= end || is_stopped() {
                     return Err(io::Error::new(error.kind(), "the pipe has no reader: start it first"));

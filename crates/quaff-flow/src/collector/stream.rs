@@ -15,7 +15,7 @@ use super::spool::{Spool, SpoolHead};
 use crate::export::{Message, Session, Version, withdrawal};
 use quaff_os::Stop;
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Bytes of messages that wait in memory for a collector that is away, without a spool.
@@ -174,8 +174,7 @@ impl StreamLink {
         }
         let spool = self.spool.as_mut()?;
         let popped = spool.pop();
-        let damaged = std::mem::take(&mut spool.damaged_bytes);
-        Counters::add(&self.shared.counters.spool_damaged_bytes, damaged);
+        report_damage(spool, &self.shared);
         match popped {
             Ok(popped) => popped.map(|(message, head)| Outgoing { message, origin: Origin::Spool(head) }),
             Err(error) => {
@@ -278,7 +277,10 @@ impl StreamLink {
         if head.is_earlier {
             counters.from_earlier.add(carried);
         }
-        if let Some(Err(error)) = self.spool.as_mut().map(Spool::acknowledge) {
+        let Some(spool) = &mut self.spool else { return };
+        let acknowledged = spool.acknowledge();
+        report_damage(spool, &self.shared);
+        if let Err(error) = acknowledged {
             self.failure = Some(format!("cannot remove what was sent from the spool: {error}"));
         }
     }
@@ -340,6 +342,16 @@ impl StreamLink {
         let counters = &self.shared.counters;
         unsent[..kept].iter().for_each(|message| counters.spooled.add(message.carried));
         unsent[kept..].iter().for_each(|message| counters.missed_end.add(message.carried));
+    }
+}
+
+/// Counts what was damaged since the last call, and notes where it is kept.
+fn report_damage(spool: &mut Spool, shared: &Shared) {
+    Counters::add(&shared.counters.spool_damaged_bytes, std::mem::take(&mut spool.damaged_bytes));
+    let damaged = std::mem::take(&mut spool.damaged);
+    if !damaged.is_empty() {
+        let names = damaged.into_iter().map(|path| path.display().to_string());
+        shared.damaged.lock().unwrap_or_else(PoisonError::into_inner).extend(names);
     }
 }
 

@@ -92,6 +92,7 @@ pub(super) fn sum_up(end: FlowsEnd, is_round_robin: bool) -> FlowReport {
     let missed = not_queued(&meters);
     end.reasons.lossy.extend(sinks.iter().filter_map(missed_words));
     end.reasons.unknown.extend(sinks.iter().filter_map(spooled_words));
+    end.reasons.unknown.extend(sinks.iter().filter_map(damaged_words));
     end.reasons.unknown.extend(sinks.iter().filter_map(refused_words));
     end.reasons.notes.extend(sinks.iter().filter_map(unsuited_words));
     end.reasons.notes.extend(sinks.iter().filter_map(left_words));
@@ -218,6 +219,23 @@ fn spooled_words(sink: &SinkReport) -> Option<String> {
     (records > 0).then(words)
 }
 
+/// A sentence about records of earlier runs that no collector gets.
+fn damaged_words(sink: &SinkReport) -> Option<String> {
+    let (bytes, files) = (sink.spool_damaged_bytes, &sink.spool_damaged_files);
+    if bytes == 0 && files.is_empty() {
+        return None;
+    }
+    let kept = match &files[..] {
+        [] => String::new(),
+        [file] => format!(" ({file} has them)"),
+        [file, more @ ..] => format!(" ({file} and {} more files have them)", more.len()),
+    };
+    Some(format!(
+        "{bytes} bytes of the spool of {} are damaged, and the records in them are lost{kept}",
+        sink.name
+    ))
+}
+
 /// A sentence about messages over UDP that the other side has refused.
 fn refused_words(sink: &SinkReport) -> Option<String> {
     let words = || {
@@ -331,6 +349,14 @@ mod tests {
             let failure = report(vec![sink], false).run.failure.unwrap_or_default();
             assert!(failure.contains("those in its spool"), "{failure}");
         }
+        let damaged = SinkReport {
+            spool_damaged_bytes: 7,
+            spool_damaged_files: vec!["/s/a.damaged".into()],
+            ..collector("tcp://h:1", 10)
+        };
+        let damaged = report(vec![damaged], false);
+        assert_eq!((damaged.verdict, &damaged.failure), (Verdict::Unknown, &None));
+        assert!(damaged.reasons.unknown[0].ends_with("(/s/a.damaged has them)"), "{:?}", damaged.reasons);
         let v5 = SinkReport { unsuited: flows(2), kind: "netflow5", ..collector("udp://h:1", 8) };
         let v5 = report(vec![v5], false);
         assert_eq!((v5.verdict, &v5.failure), (Verdict::Lossless, &None), "left out by the format");

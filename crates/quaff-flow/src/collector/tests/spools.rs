@@ -118,6 +118,30 @@ fn a_segment_stays_until_it_is_acknowledged() {
     assert_eq!(segments(folder.path()), 0);
 }
 
+/// Half of a segment and garbage: the rest arrives, and the report names what does not.
+#[test]
+fn a_damaged_segment_is_reported_and_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let (port, address) = closed_port();
+    let plan = spooling(address, folder.path());
+    spool_run(plan.clone(), 0..50_000);
+    let mut paths: Vec<_> =
+        std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|end| end == "spool"));
+    paths.sort();
+    let half = std::fs::metadata(&paths[0]).unwrap().len() / 2;
+    std::fs::File::options().write(true).open(&paths[0]).unwrap().set_len(half).unwrap();
+    let garbage = paths[0].to_string_lossy().replace("-10000000.", "-09999999.");
+    std::fs::write(&garbage, [0x5a; 999]).unwrap();
+    let (report, stream) = delivered(plan, &port);
+    let found = numbers(split(&stream).0);
+    assert!((1000..50_000).contains(&found.len()), "{}", found.len());
+    assert!(report.spool_damaged_bytes > 999, "{report:?}");
+    let aside = |path: &str| path.replace(".spool", ".damaged");
+    assert_eq!(report.spool_damaged_files, [aside(&garbage), aside(&paths[0].to_string_lossy())]);
+    assert!(report.spool_damaged_files.iter().all(|path| Path::new(path).is_file()));
+}
+
 /// Messages of NetFlow v9 have another header: a run of IPFIX leaves them to one of v9.
 #[test]
 fn a_spool_of_v9_is_not_sent_as_ipfix() {
