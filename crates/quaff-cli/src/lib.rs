@@ -20,6 +20,7 @@ mod stored_result;
 mod terminal_table;
 mod units;
 mod version;
+mod written_file;
 
 pub use exit::Exit;
 use line::{Commands, sentence};

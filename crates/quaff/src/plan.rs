@@ -13,7 +13,9 @@ use quaff_os::packet::TimeSource;
 use quaff_os::sandbox::User;
 use quaff_send::Ranges;
 use quaff_wire::tunnel::TunnelKinds;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// One interface.
@@ -70,6 +72,8 @@ pub struct ReadPlan {
     pub packet_bytes_max: u32,
     /// Bytes of a buffer of the reader; `None` is the best size for one file at a time.
     pub buffer_bytes: Option<usize>,
+    /// Those of `files` that were found in a folder, from which another process may remove or rename them meanwhile.
+    pub found: Arc<BTreeSet<PathBuf>>,
 }
 
 impl ReadPlan {

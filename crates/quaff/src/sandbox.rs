@@ -11,6 +11,7 @@
 //! started them.
 
 use crate::plan::{InputPlan, SandboxPlan, WritePlan};
+use crate::source::finished;
 use crate::{Error, Result};
 use quaff_file::write::Output;
 use quaff_os::disk::FileAccess;
@@ -130,7 +131,10 @@ impl Seal {
 /// The files that a run opens for reading.
 fn inputs(input: &InputPlan) -> Vec<PathBuf> {
     let is_path = |path: &&PathBuf| path.as_os_str() != "-";
-    input.read.iter().flat_map(|read| &read.files).filter(is_path).cloned().collect()
+    let read: Vec<_> = input.read.iter().flat_map(|read| &read.files).filter(is_path).cloned().collect();
+    // A file of a rotation may be completed meanwhile.
+    let renamed: Vec<_> = read.iter().filter_map(|path| finished(path)).collect();
+    [read, renamed].concat()
 }
 
 /// Names the user who has no permission.

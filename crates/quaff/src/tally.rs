@@ -312,6 +312,9 @@ pub struct InputTally {
     pub bytes: u64,
     /// Damage that ended the reading of a file.
     pub damages: Vec<String>,
+    /// Files of a folder that were removed after it was listed: none of their packets was read, or not all of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
     /// Bytes skipped by `--salvage`.
     pub jumps: SkippedBytes,
     /// Drops recorded when the files were captured, with packets or in counters; in none of the sums. The run is lossy.
@@ -370,6 +373,7 @@ impl InputTally {
         self.files += other.files;
         self.bytes += other.bytes;
         self.damages.extend(other.damages);
+        self.missing.extend(other.missing);
         self.jumps.add(other.jumps);
         self.recorded_drops = self.recorded_drops.saturating_add(other.recorded_drops);
         self.late_times += other.late_times;
@@ -389,7 +393,8 @@ impl InputTally {
 
     /// Returns whether the files were read completely.
     pub fn is_whole(&self) -> bool {
-        self.damages.is_empty() && self.jumps.count == 0 && self.failure.is_none()
+        let is_read = self.damages.is_empty() && self.missing.is_empty();
+        is_read && self.jumps.count == 0 && self.failure.is_none()
     }
 }
 

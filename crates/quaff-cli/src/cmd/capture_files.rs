@@ -3,8 +3,9 @@
 use anyhow::{Context as _, ensure};
 use quaff_file::read::Compression;
 use quaff_wire::decode::has_magic;
+use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::Read as _;
+use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -15,22 +16,42 @@ const DEPTH_MAX: usize = 32;
 
 /// The files that are named, and the capture files in folders that are named, in the order of their paths. What is
 /// found in a folder and is `output` is left out.
-pub(super) fn find(paths: &[PathBuf], output: &Path) -> anyhow::Result<Vec<PathBuf>> {
+pub(super) fn find(paths: &[PathBuf], output: &Path) -> anyhow::Result<Found> {
     let identity = |path: &Path| path.metadata().ok().map(|found| (found.dev(), found.ino()));
     let own = identity(output);
-    let mut files = Vec::new();
+    let mut found = Found::default();
     for path in paths {
         if !path.is_dir() {
-            files.push(path.clone());
+            found.files.push(path.clone());
             continue;
         }
         for file in in_folder(path)? {
-            if is_capture(&head(&file)?) && (own.is_none() || identity(&file) != own) {
-                files.push(file);
+            // One that is gone is named when it cannot be opened.
+            let is_capture = head_if_there(&file)?.map_or(is_plain_name(&file), |head| is_capture(&head));
+            if is_capture && (own.is_none() || identity(&file) != own) {
+                found.in_folders.insert(file.clone());
+                found.files.push(file);
             }
         }
     }
-    Ok(files)
+    Ok(found)
+}
+
+/// Capture files.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) files: Vec<PathBuf>,
+    /// Those that were found in folders. Another process may remove or rename them.
+    pub(super) in_folders: BTreeSet<PathBuf>,
+}
+
+/// Returns whether a file is not hidden.
+fn is_plain_name(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| !name.as_encoded_bytes().starts_with(b"."))
+}
+
+fn is_gone(path: &Path) -> bool {
+    path.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound)
 }
 
 /// The files of a folder and of those in it, sorted by path. A link to a folder may lead back, and is skipped.
@@ -50,11 +71,19 @@ fn inside(path: &Path, depth: usize) -> anyhow::Result<Vec<PathBuf>> {
             if !path.is_symlink() {
                 files.extend(inside(&path, depth - 1)?);
             }
-        } else if path.is_file() {
+        } else if path.is_file() || is_gone(&path) {
             files.push(path);
         }
     }
     Ok(files)
+}
+
+/// The first bytes of a file of a folder; `None` if it is gone.
+pub(super) fn head_if_there(path: &Path) -> anyhow::Result<Option<Vec<u8>>> {
+    match head(path) {
+        Err(_) if is_gone(path) => Ok(None),
+        head => head.map(Some),
+    }
 }
 
 /// The first bytes of a file.

@@ -1,6 +1,7 @@
 //! `quaff merge`: captures of any program into one, by time. The work is that of `quaff capture --read`; here are the
 //! arguments, and the report on the order.
 
+use crate::cmd::capture_files::Found;
 use crate::cmd::{capture, capture_files};
 use crate::exit::{Exit, RunEnd};
 use crate::flags::{
@@ -16,8 +17,10 @@ use quaff_file::read::SkippedBytes;
 use quaff_file::write::Codec;
 use quaff_os::{Reason, process};
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Merge captures of any program into one, by time
 ///
@@ -104,6 +107,8 @@ struct Report<'a> {
     unsuited: u64,
     lost: u64,
     damages: &'a [String],
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    missing: &'a [String],
     skipped: SkippedBytes,
     late_times: u64,
     early_times: u64,
@@ -115,7 +120,7 @@ struct Report<'a> {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let files = capture_files::find(&args.inputs, args.output())?;
+    let Found { files, in_folders } = capture_files::find(&args.inputs, args.output())?;
     if files.is_empty() {
         let named: Vec<_> = args.inputs.iter().map(|path| path.display().to_string()).collect();
         bail!("no capture files (pcap, pcapng) in {}", name(&named.join(", ")));
@@ -125,7 +130,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     // Files that overlap in time are open together; without the right to more, an error names the first one too many.
     process::raise_open_files().ok();
     let native = args.native(&files)?;
-    let plan = args.plan(&native)?.validate()?;
+    let plan = args.plan(&native, in_folders)?.validate()?;
     let ledger = capture::capture(&native, &plan)?;
     let input = ledger.input.clone().unwrap_or_default();
     let merge = input.merge.clone().unwrap_or_default();
@@ -168,12 +173,13 @@ impl Args {
         line::parse(&line)
     }
 
-    fn plan(&self, native: &capture::Args) -> anyhow::Result<CapturePlan> {
+    fn plan(&self, native: &capture::Args, found: BTreeSet<PathBuf>) -> anyhow::Result<CapturePlan> {
         let mut plan = native.plan()?;
         plan.write.format = self.format.unwrap_or(plan.write.format);
         (plan.write.access, plan.write.owner) = (self.owner.access()?, self.owner.user.caller());
         plan.sandbox = self.owner.user.sandbox();
         if let Some(read) = &mut plan.input.read {
+            read.found = Arc::new(found);
             read.order = if self.reorder { ReadOrder::Reordered } else { ReadOrder::ByTime };
         }
         show::check_stdout(plan.takes_stdout())?;
@@ -199,6 +205,7 @@ fn report<'a>(ledger: &'a Ledger, input: &'a InputTally, merge: &'a MergeTally) 
         unsuited: ledger.unsuited,
         lost: ledger.lost,
         damages: &input.damages,
+        missing: &input.missing,
         skipped: input.jumps,
         late_times: input.late_times,
         early_times: input.early_times,

@@ -53,6 +53,11 @@ impl UserArgs {
     pub(crate) fn caller(&self) -> Option<User> {
         if self.user.is_some() { None } else { User::caller_of_sudo() }
     }
+
+    /// The owner of files: of --user, or who called sudo(8).
+    pub(crate) fn owner(&self) -> anyhow::Result<Option<User>> {
+        Ok(self.user.as_deref().map(User::find).transpose()?.or_else(|| self.caller()))
+    }
 }
 
 impl OwnerArgs {
@@ -67,7 +72,7 @@ impl OwnerArgs {
             return Ok(());
         }
         let failed = || format!("cannot make the folder {}", dir.display());
-        let owner = self.user.user.as_deref().map(User::find).transpose()?.or_else(|| self.user.caller());
+        let owner = self.user.owner()?;
         let rights = owner.as_ref().map(User::use_files).transpose()?;
         let made = DirBuilder::new().create(dir).and_then(|()| File::open(dir));
         let made = made.with_context(failed)?;

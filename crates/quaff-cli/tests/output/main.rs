@@ -6,6 +6,7 @@ mod extcap;
 mod output;
 mod owner;
 mod pipe;
+mod planted;
 mod small_disk;
 mod split;
 mod split_stall;

@@ -200,7 +200,7 @@ impl Merge {
     /// Looks at a file before the run; returns the time of its first packet, or of the earliest one.
     fn look_at(&mut self, path: &Path, late: &mut Late) -> Result<Option<u64>> {
         // A pipe can be read only once, so all that it has goes where late packets go.
-        let is_once = !path.is_file();
+        let is_once = !path.is_file() && !self.opening.plan.found.contains(path);
         let sorts = self.opening.plan.order == ReadOrder::Reordered;
         let number = self.inputs.len() as u32;
         let mut input = Input::new(path);

@@ -9,7 +9,7 @@ mod report;
 mod stop;
 
 pub(crate) use args::Args;
-pub(crate) use report::{decap_words, ledger_text, places, terms};
+pub(crate) use report::{GONE, decap_words, ledger_text, places, terms};
 
 use incidents::Incidents;
 use printer::Printer;

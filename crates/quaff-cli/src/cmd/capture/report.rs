@@ -317,11 +317,18 @@ fn sightings_words(of: &Sightings) -> String {
     first + &show::counted("  ", counts)
 }
 
+/// A file that was found in a folder, and removed before all of it was read.
+pub(crate) const GONE: &str =
+    "removed by another process after its folder was listed; its packets are not in the result";
+
 /// Remarks on the files read.
 fn input_words(input: &InputTally) -> String {
     let mut text = String::new();
     for note in &input.notes {
         text += &format!("  {}\n", name(note));
+    }
+    for missing in &input.missing {
+        text += &format!("  MISSING: {}, {GONE}\n", name(missing));
     }
     for damage in &input.damages {
         text += &format!("  DAMAGED: {}; the packets before it are written\n", name(damage));
@@ -387,7 +394,7 @@ fn beside(ledger: &Ledger) -> String {
     }
     if ledger.failed_files > 0 && !matches!(ledger.ended_by, Some(Reason::DiskFull | Reason::WriteError(_))) {
         text += &format!(
-            "  {} files end early or may not be on disk, because writing failed; the capture continued in the next file\n",
+            "  {} files end early or may not be on disk, because writing failed\n",
             show::count(ledger.failed_files)
         );
         for failure in &ledger.write_failures {

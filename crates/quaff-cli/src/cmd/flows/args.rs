@@ -1,11 +1,13 @@
 //! The arguments of `quaff flows`, and the plan they make.
 
+use super::report::Ledger;
 use super::sinks::SinkArgs;
 use super::{breakdown, top};
 use crate::flags::{CoresArg, LaneArgs, MaxFlowsArg, MeteredArgs, TimeoutArgs, UserArgs, nanoseconds, of};
 use crate::shell::{Settings, WatchArgs};
 use crate::show;
 use crate::units;
+use crate::written_file::WrittenFile;
 use anyhow::bail;
 use quaff::flows::FlowsPlan;
 use quaff_file::write::Output;
@@ -159,6 +161,15 @@ impl Args {
             sandbox,
             owner,
         })
+    }
+
+    /// Opens the file of --ledger; `None` without one.
+    pub(super) fn open_ledger(&self) -> anyhow::Result<Option<Ledger>> {
+        let Some(path) = &self.ledger else { return Ok(None) };
+        if path.as_os_str() == "-" {
+            return Ok(Some(Ledger::Stdout));
+        }
+        WrittenFile::open_for(path, self.user.owner()?.as_ref()).map(|file| Some(Ledger::File(file)))
     }
 
     /// Sentences about the flags.

@@ -40,10 +40,11 @@ pub(crate) fn run_with(args: &Args, has_line: bool, look: Look<'_>) -> anyhow::R
     if !args.watch.quiet.is_set() {
         args.notes(&plan.meter).for_each(|note| message(&note));
     }
+    let ledger = args.open_ledger()?;
     let report = meter(plan, settings, look)?;
     let is_taken = args.takes_stdout();
     let json = args.sinks.prints_json().then(|| Stream::of_report(is_taken));
-    report::write_json(&report, args.ledger.as_deref(), json)?;
+    report::write_json(&report, ledger, json)?;
     // On stderr the JSON is the report.
     if json.is_none() || !is_taken {
         report::print(&report, args.watch.quiet.is_set());

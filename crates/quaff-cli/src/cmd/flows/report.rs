@@ -1,15 +1,15 @@
 //! The output of `quaff flows`: the progress line, and the report in the form of capture's.
 
 use super::progress::{Progress, Totals};
-use crate::cmd::capture::{decap_words, places, terms};
+use crate::cmd::capture::{GONE, decap_words, places, terms};
 use crate::exit::{Exit, RunEnd};
 use crate::shell::{Part, ReadProgress};
 use crate::show::{self, Stream, name};
+use crate::written_file::WrittenFile;
 use anyhow::Context;
 use quaff::flows::{FlowReport, Flows};
 use quaff::tally::Verdict;
 use quaff_flow::collector::{FlowSum, Missed, SinkReport};
-use std::path::Path;
 use std::time::Instant;
 
 /// The progress line.
@@ -84,18 +84,24 @@ impl Progress {
     }
 }
 
+/// The place of --ledger.
+pub(super) enum Ledger {
+    Stdout,
+    File(WrittenFile),
+}
+
 /// Writes the report as JSON: into a file or to stdout, as --ledger says, and to `json`.
 pub(super) fn write_json(
     report: &FlowReport,
-    ledger: Option<&Path>,
+    ledger: Option<Ledger>,
     json: Option<Stream>,
 ) -> anyhow::Result<()> {
     match ledger {
         None => {}
-        Some(path) if path.as_os_str() == "-" => show::json(Stream::Stdout, report)?,
-        Some(path) => {
+        Some(Ledger::Stdout) => show::json(Stream::Stdout, report)?,
+        Some(Ledger::File(file)) => {
             let text = serde_json::to_string(report).context("write the ledger as JSON")?;
-            std::fs::write(path, text + "\n").with_context(|| format!("write {}", path.display()))?;
+            file.write(&(text + "\n"))?;
         }
     }
     json.map_or(Ok(()), |stream| show::json(stream, report))
@@ -115,7 +121,9 @@ fn why(report: &FlowReport) -> Vec<String> {
         return Vec::new();
     }
     let damages = report.input.iter().flat_map(|input| &input.damages);
-    let damages = damages.map(|damage| format!("DAMAGED: {damage}"));
+    let missing = report.input.iter().flat_map(|input| &input.missing);
+    let missing = missing.map(|path| format!("MISSING: {path}, {GONE}"));
+    let damages = damages.map(|damage| format!("DAMAGED: {damage}")).chain(missing);
     let lost = lost_words(report);
     let lost = lost.lines().map(|line| line.trim().to_owned());
     let found: Vec<_> = report.failure.iter().cloned().chain(damages).chain(lost).collect();
@@ -171,6 +179,9 @@ fn remarks(report: &FlowReport) -> String {
     let of_input = report.input.iter().flat_map(|input| &input.notes);
     for note in report.reasons.notes.iter().chain(of_input) {
         text += &format!("  {}\n", name(note));
+    }
+    for missing in report.input.iter().flat_map(|input| &input.missing) {
+        text += &format!("  MISSING: {}, {GONE}\n", name(missing));
     }
     for damage in report.input.iter().flat_map(|input| &input.damages) {
         text += &format!("  DAMAGED: {}; the packets before it are metered\n", name(damage));

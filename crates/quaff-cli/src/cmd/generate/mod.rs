@@ -226,6 +226,7 @@ fn write(args: &Args, path: &Path, watch: &mut Watch) -> anyhow::Result<Exit> {
         "a file needs an end: set --count or --duration"
     );
     ensure!(args.count.is_some() || is_paced, "frames in a file need times: set --pps, --mbps or --count");
+    let file = packet_file::open(path)?;
     if args.sizes.sizes_from.is_some() && !*args.no_sandbox {
         let read = args.sizes.sizes_from.iter().chain(&args.content_from).cloned().collect();
         let written = [Some(path).filter(|path| path.as_os_str() != "-"), args.sizes_save.as_deref()];
@@ -234,7 +235,7 @@ fn write(args: &Args, path: &Path, watch: &mut Watch) -> anyhow::Result<Exit> {
     let start_ns = now_ns();
     let mut maker = maker(args, recipe::recipe(args, SRC_MAC, start_ns)?)?;
     let name = path.display().to_string();
-    let (mut out, format) = (packet_file::create(path)?, packet_file::format(path, *args.send.format));
+    let (mut out, format) = (packet_file::begin(file, path)?, packet_file::format(path, *args.send.format));
     let look = |report: &WriteReport| {
         let elapsed_ns = (report.took_seconds * 1e9) as u64;
         let snapshot = Snapshot { sent: report.sent, elapsed_ns, ..Snapshot::default() };

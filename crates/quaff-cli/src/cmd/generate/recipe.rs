@@ -2,6 +2,7 @@
 
 use super::args::{Args, Mac, TcpKind};
 use crate::show;
+use crate::written_file::WrittenFile;
 use anyhow::{Context as _, bail};
 use quaff_send::{ArrivalPattern, Length, OfferedRate, learn_sizes};
 use quaff_wire::net::TAG_BYTES;
@@ -172,7 +173,7 @@ fn learned_apart(path: &Path) -> anyhow::Result<Sizes> {
 fn save(sizes: &Sizes, path: &Path, from: Option<&Path>) -> anyhow::Result<()> {
     let from = from.map_or_else(String::new, |from| format!("from {}, ", from.display()));
     let remark = format!("{from}mean {:.1} bytes without FCS", sizes.mean(1, SIZE_MAX));
-    std::fs::write(path, sizes.to_text(&remark)).with_context(|| format!("write {}", path.display()))
+    WrittenFile::open(path)?.write(&sizes.to_text(&remark))
 }
 
 fn content(args: &Args) -> anyhow::Result<Content> {

@@ -1,4 +1,4 @@
-//! `quaff replay -w`: the frames go into a file. It is created when nothing of the plan can be refused any more.
+//! `quaff replay -w`: the frames go into a file. It is emptied when nothing of the plan can be refused any more.
 
 use super::args::Args;
 use super::confined;
@@ -30,10 +30,11 @@ pub(crate) fn write(args: &Args, path: &Path, on_usr1: OnUsr1) -> anyhow::Result
     };
     plan.check()?;
     let mut watch = Watch::with(&args.watch, false, on_usr1)?;
+    let file = packet_file::open(path)?;
     let feed = rewritten(source(args, &Stop::default())?, args)?;
     let (mut feed, sandbox) = confined::confined(feed, args);
     feed.begin(false)?;
-    let mut out = packet_file::create(path)?;
+    let mut out = packet_file::begin(file, path)?;
     let look = |snapshot: &Snapshot| watch.look(snapshot, Duration::ZERO);
     let written = replay_to_file(&plan, feed, &mut *out, &path.display().to_string(), look);
     watch.clear_line();

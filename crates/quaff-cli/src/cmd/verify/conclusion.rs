@@ -3,15 +3,17 @@
 use super::page;
 use crate::exit::Exit;
 use crate::show::{self, Stream};
-use anyhow::Context;
+use crate::written_file::WrittenFile;
 use quaff_file::verify::{Outcome, Report};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Writes the page, if one is wanted, after the report: a page that cannot be written costs no report.
-pub(super) fn write_page(html: Option<&Path>, files: &[PathBuf], report: &Report) -> anyhow::Result<()> {
-    html.map_or(Ok(()), |path| {
-        std::fs::write(path, page::page(files, report)).with_context(|| format!("write {}", path.display()))
-    })
+pub(super) fn write_page(
+    html: Option<WrittenFile>,
+    files: &[PathBuf],
+    report: &Report,
+) -> anyhow::Result<()> {
+    html.map_or(Ok(()), |file| file.write(&page::page(files, report)))
 }
 
 /// Prints a report as JSON, or in `words` if anything was read, and returns its exit status.

@@ -7,6 +7,7 @@ use crate::exit::Exit;
 use crate::flags::text;
 use crate::shell::{Part, Product, Settings, Shell};
 use crate::show;
+use crate::written_file::WrittenFile;
 use quaff::LaneGauges;
 use quaff::plan::{InputPlan, SandboxPlan};
 use quaff::proof::{Proof, ProofPlan};
@@ -69,13 +70,14 @@ impl Seen {
 pub(super) fn run(args: &Args, interface: &str) -> anyhow::Result<Exit> {
     let mut shell =
         Shell::new(Settings { stats: Some(LINE), duration: args.end.duration, ..Settings::default() })?;
+    let page = args.html.as_deref().map(WrittenFile::open).transpose()?;
     let plan = plan(args, interface);
     let proof = shell.start(|stop| Proof::start(plan, stop))?;
     shell.notes(&proof.notes);
     shell.begun(true);
     let report = shell.run(Running { proof, last: Instant::now(), before: Seen::default() })?;
     let exit = conclude(&report, &report.outcome, args.report.json, |out| print(out, &report))?;
-    write_page(args.html.as_deref(), &[PathBuf::from(interface)], &report)?;
+    write_page(page, &[PathBuf::from(interface)], &report)?;
     Ok(if report.outcome.error.is_some() { Exit::judged(None) } else { exit })
 }
 

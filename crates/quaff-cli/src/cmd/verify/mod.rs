@@ -16,6 +16,7 @@ use crate::confined;
 use crate::exit::Exit;
 use crate::shell::{Part, Product, Settings, Shell};
 use crate::show;
+use crate::written_file::WrittenFile;
 use conclusion::{conclude, write_page};
 use indicatif::{ProgressBar, ProgressStyle};
 use quaff_file::read;
@@ -23,7 +24,7 @@ use quaff_file::verify::against::{Matched, Options as Against};
 use quaff_file::verify::{self, Injection, Options, Progress};
 use quaff_wire::fingerprint::Mask;
 use std::hash::{BuildHasher, RandomState};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use text::print;
@@ -39,6 +40,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let shell = follow.then(|| Shell::new(Settings::default())).transpose()?;
     let stop = shell.as_ref().map(|shell| shell.stop().clone()).unwrap_or_default();
     let reading = read::Options { salvage: *args.salvage, follow, stop, buffer_bytes: None };
+    let written = args.html.as_deref().map(WrittenFile::open).transpose()?;
     if !*args.no_sandbox {
         let page: Vec<_> = args.html.iter().map(PathBuf::as_path).collect();
         confined::to_files([&args.files[..], &args.against].concat(), &page)?;
@@ -50,7 +52,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
                 Injection { share, burst, seed }
             });
             let options = Options { from_first: args.from_first, expect: args.expect, inject, reading };
-            return check(&args.files, options, args.report.json, args.html.as_deref());
+            return check(&args.files, options, args.report.json, written);
         }
         let snaplen = args.snaplen.map(|bytes| bytes as usize);
         let mask = Mask { macs: args.ignore_macs, ttl: args.ignore_ttl, snaplen };
@@ -92,7 +94,7 @@ pub(crate) fn check(
     files: &[PathBuf],
     options: Options,
     json: bool,
-    html: Option<&Path>,
+    html: Option<WrittenFile>,
 ) -> anyhow::Result<Exit> {
     let bar = bar(files);
     let report = verify::verify(files, options, |progress| tick(&bar, progress));

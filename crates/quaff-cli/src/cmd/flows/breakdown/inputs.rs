@@ -1,9 +1,10 @@
 //! The inputs of a report: capture files or segments of flow records, named or in folders, by their content. It reads
 //! no packet and no record.
 
-use crate::cmd::capture_files::{head, in_folder, is_capture};
+use crate::cmd::capture_files::{head, head_if_there, in_folder, is_capture};
 use crate::show::name;
 use anyhow::bail;
+use quaff_file::write::Suffix;
 use std::path::{Path, PathBuf};
 
 /// The records of a report are made from these.
@@ -70,7 +71,11 @@ fn content(path: &Path, is_named: bool) -> anyhow::Result<Content> {
     if path.as_os_str() == "-" || (is_named && !path.is_file()) {
         return Ok(Content::Capture);
     }
-    let head = head(path)?;
+    let head = match is_named {
+        true => Some(head(path)?),
+        false => head_if_there(path)?,
+    };
+    let Some(head) = head else { return Ok(content_of_gone(path)) };
     let has_name = path.extension().is_some_and(|end| end == "parquet");
     let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
     Ok(match () {
@@ -81,6 +86,19 @@ fn content(path: &Path, is_named: bool) -> anyhow::Result<Content> {
         () if is_named || is_capture(&head) => Content::Capture,
         () => Content::Other,
     })
+}
+
+/// The content of a file that was removed or renamed after its folder was listed, by its name.
+fn content_of_gone(path: &Path) -> Content {
+    let is_hidden = path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
+    let is_part = path.extension().is_some_and(|end| end == "part");
+    let name = if is_part { path.with_extension("") } else { path.to_owned() };
+    match () {
+        () if is_hidden => Content::Other,
+        () if name.extension().is_some_and(|end| end == "parquet") => Content::Parquet,
+        () if Suffix::of(&name).format.is_some() => Content::Capture,
+        () => Content::Other,
+    }
 }
 
 #[cfg(test)]

@@ -13,7 +13,8 @@ use crate::confined;
 use crate::exit::Exit;
 use crate::shell::Settings;
 use crate::show::{self, LiveLine};
-use anyhow::{Context as _, bail};
+use crate::written_file::WrittenFile;
+use anyhow::bail;
 use args::{CELLS_MAX, INTERVALS_MAX};
 use inputs::Inputs;
 use output::Shown;
@@ -23,43 +24,49 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
-    match Inputs::find(&args.paths)? {
-        Inputs::Captures(files) => of_captures(args, &files),
-        Inputs::Parquet(files) => of_segments(args, &files),
+    let inputs = Inputs::find(&args.paths)?;
+    let page = args.html.as_deref().map(WrittenFile::open).transpose()?;
+    match inputs {
+        Inputs::Captures(files) => of_captures(args, &files, page),
+        Inputs::Parquet(files) => of_segments(args, &files, page),
     }
 }
 
-fn of_captures(args: &Args, files: &[PathBuf]) -> anyhow::Result<Exit> {
+fn of_captures(args: &Args, files: &[PathBuf], page: Option<WrittenFile>) -> anyhow::Result<Exit> {
     let summary = Arc::new(Mutex::new(Summary::new(args.summary()?)));
-    let plan = args.plan(files, &summary);
+    let mut plan = args.plan(files, &summary);
+    if let Some(read) = &mut plan.input.read {
+        let found = files.iter().filter(|file| !args.paths.contains(file));
+        read.found = Arc::new(found.cloned().collect());
+    }
     let quiet = args.quiet.count();
     let settings = Settings { quiet, has_line: args.has_line(), ..Settings::default() };
     let report = super::metering::meter(plan, settings, &mut |_| {})?;
     let summary = summary.lock().unwrap_or_else(PoisonError::into_inner);
     check(&summary, &report)?;
-    present(&Shown { files, is_metered: true, summary: &summary, report: &report, args })
+    present(&Shown { files, is_metered: true, summary: &summary, report: &report, args }, page)
 }
 
-fn of_segments(args: &Args, files: &[PathBuf]) -> anyhow::Result<Exit> {
+fn of_segments(args: &Args, files: &[PathBuf], page: Option<WrittenFile>) -> anyhow::Result<Exit> {
     args.refuse_choices_of_packets()?;
     let mut summary = Summary::new(args.summary()?);
     if !*args.no_sandbox {
-        let page: Vec<_> = args.html.iter().map(PathBuf::as_path).collect();
-        confined::to_files(files.to_owned(), &page)?;
+        let written: Vec<_> = args.html.iter().map(PathBuf::as_path).collect();
+        confined::to_files(files.to_owned(), &written)?;
     }
     let read = segments::read(files, &mut summary, LiveLine { is_live: args.has_line() })?;
     let report = read.report(args.needs_applications());
-    present(&Shown { files: &read.files, is_metered: false, summary: &summary, report: &report, args })
+    present(&Shown { files: &read.files, is_metered: false, summary: &summary, report: &report, args }, page)
 }
 
 /// Prints and writes what was asked for.
-fn present(shown: &Shown<'_>) -> anyhow::Result<Exit> {
+fn present(shown: &Shown<'_>, page: Option<WrittenFile>) -> anyhow::Result<Exit> {
     let args = shown.args;
     if args.report.json {
         shown.json()?;
     }
-    if let Some(path) = &*args.html {
-        std::fs::write(path, shown.page()).with_context(|| format!("write {}", path.display()))?;
+    if let Some(page) = page {
+        page.write(&shown.page())?;
     }
     if !args.report.json && args.html.is_none() {
         show::print(shown.text().trim_end());

@@ -1,6 +1,7 @@
 //! The outputs of a report: tables for a terminal, JSON, and the data of a page.
 
 use super::args::Args;
+use crate::cmd::capture::GONE;
 use crate::cmd::flows::sums::{GroupsJson, Rates, SumJson, by_name, columns, dense, heading, together};
 use crate::show::{self, Stream, name};
 use crate::terminal_table;
@@ -296,6 +297,8 @@ impl Shown<'_> {
         let damages = report.input.iter().flat_map(|input| &input.damages);
         let damages =
             damages.map(|damage| format!("Damaged: {damage}; the packets before it are in the sums."));
+        let missing = report.input.iter().flat_map(|input| &input.missing);
+        let damages = damages.chain(missing.map(|path| format!("Missing: {path}, {GONE}.")));
         let reasons = report.reasons.lossy.iter().chain(&report.reasons.unknown).cloned();
         damages.chain(reasons).collect()
     }
