@@ -4,12 +4,56 @@
 use crate::written_file::WrittenFile;
 use anyhow::Context as _;
 use quaff_file::write::{Codec, CompressedWriter, Format, Suffix};
-use std::io::{Write, stdout};
+use std::fs::File;
+use std::io::{self, Seek as _, SeekFrom, Write, stdout};
 use std::path::Path;
 
 /// The format of --format, or of the suffix of the name, or pcap.
 pub(super) fn format(path: &Path, asked: Option<Format>) -> Format {
     asked.or(Suffix::of(path).format).unwrap_or(Format::Pcap)
+}
+
+/// A file or stdout that keeps nothing of a write that fails, or else fails from then on: another record would follow a
+/// part of one.
+struct Whole {
+    place: Place,
+    failed: Option<io::ErrorKind>,
+}
+
+enum Place {
+    /// With the end of what was written.
+    File(File, u64),
+    Stdout(io::StdoutLock<'static>),
+}
+
+impl Write for Whole {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let Some(kind) = self.failed {
+            return Err(kind.into());
+        }
+        let (written, undone) = match &mut self.place {
+            Place::Stdout(out) => (out.write_all(bytes), None),
+            Place::File(file, end) => match file.write_all(bytes) {
+                Ok(()) => {
+                    *end += bytes.len() as u64;
+                    (Ok(()), None)
+                }
+                // Fails where it is no regular file.
+                failed => (failed, file.set_len(*end).and_then(|()| file.seek(SeekFrom::Start(*end))).ok()),
+            },
+        };
+        if let (Err(error), None) = (&written, undone) {
+            self.failed = Some(error.kind());
+        }
+        written.map(|()| bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match &mut self.place {
+            Place::File(file, _) => file.flush(),
+            Place::Stdout(out) => out.flush().inspect_err(|error| self.failed = Some(error.kind())),
+        }
+    }
 }
 
 /// Opens the file before the process is confined; `None` for `-`, which is stdout.
@@ -19,10 +63,13 @@ pub(super) fn open(path: &Path) -> anyhow::Result<Option<WrittenFile>> {
     (!is_stdout).then(|| WrittenFile::open(path)).transpose()
 }
 
-/// Empties the file. What is written is complete after a flush.
+/// Empties the file. What is written is complete after a flush. A limit of the file's size fails a write (EFBIG).
 pub(super) fn begin(file: Option<WrittenFile>, path: &Path) -> anyhow::Result<Box<dyn Write>> {
-    let Some(file) = file else { return Ok(Box::new(stdout().lock())) };
+    let Some(file) = file else {
+        return Ok(Box::new(Whole { place: Place::Stdout(stdout().lock()), failed: None }));
+    };
     let (file, tried) = (file.begin()?, || format!("write {}", path.display()));
+    let file = Whole { place: Place::File(file, 0), failed: None };
     Ok(match Suffix::of(path).compression {
         None => Box::new(file),
         Some(compression) => {

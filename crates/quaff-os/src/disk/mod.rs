@@ -49,6 +49,12 @@ impl Disk {
     /// Writes by io_uring where the kernel permits it, else by pwrite(2). `wakeup` is signalled when a write
     /// completes. Must be called on the thread that writes.
     pub fn new(wakeup: &Wakeup) -> Self {
+        Self::ahead(wakeup).settle()
+    }
+
+    /// As [`Disk::new`], but on any thread: the ring is made here, and [`Disk::settle`] on the thread that writes
+    /// completes it. A thread that may make no ring any more can use this one.
+    pub fn ahead(wakeup: &Wakeup) -> Self {
         let engine = match uring::Chain::new(wakeup) {
             Ok(chain) => Engine::Uring(Box::new(chain)),
             Err(_) => Engine::Pwrite,
@@ -56,11 +62,9 @@ impl Disk {
         Self { queue: VecDeque::new(), engine }
     }
 
-    /// Prepares the calling thread, which writes from now on: SIGXFSZ is blocked, and the kernel's workers stay on its
-    /// cores.
+    /// Keeps the kernel's workers on the cores of the calling thread, which writes from now on.
     #[must_use]
     pub fn settle(self) -> Self {
-        file::block_sigxfsz();
         if let Engine::Uring(chain) = &self.engine {
             // Before Linux 5.14 workers run on any core, including those of lanes.
             let _ = chain.settle();

@@ -34,6 +34,7 @@ pub use ip::{DatagramId, Ip};
 pub(crate) use ipv4::IPV4_BYTES;
 pub use layers::{Layers, layers};
 pub use link::{LengthField, is_known_link, tags_range};
+pub(crate) use pseudo_header::{addresses_sum, pseudo_header_sum};
 pub use tcp::TCP;
 pub use udp::{UDP, UDP_BYTES};
 pub use vlan::{TAG_BYTES, TPID_CUSTOMER, TPID_SERVICE, VlanTag};
