@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_a_change_of_protocol_is_the_application() {
+    fn an_application_after_a_change_of_protocol_is_named() {
         let host = |name: &str| Some(name.to_owned());
         let hello = client_hello("a.example");
         let request = b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n".to_vec();

@@ -188,8 +188,8 @@ impl Engine {
         self.core.scripts.iter_mut().for_each(|script| script.note_late(is_late));
     }
 
-    /// Sets the time after which no call of a script starts, on the steady clock, ns: events are counted as skipped from
-    /// then on.
+    /// Sets the time after which no call of a script starts, on the steady clock, ns: events are counted as skipped
+    /// from then on.
     pub fn end_by(&mut self, until_ns: u64) {
         self.core.scripts.iter_mut().for_each(|script| script.end_by(until_ns));
     }

@@ -1,7 +1,7 @@
 //! The packet object of scripts, whose fields are computed on access.
 //!
-//! The object is the number of its packet, so that one costs nothing and has no bytes of its own: a script that keeps it
-//! gets an error after the call, also while another packet is current.
+//! The object is the number of its packet: it costs nothing, and has no bytes of its own. A script that keeps it gets
+//! an error after the call, also while another packet is current.
 
 use crate::shape::{Shape, Shapes};
 use mlua::{Error, LightUserData, Lua, Result, String as Text, Value};
