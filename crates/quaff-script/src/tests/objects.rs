@@ -12,7 +12,8 @@ fn messages_of_dns_in_fragments_are_put_together() {
     let fragments = |id: u16| -> Vec<Vec<u8>> {
         let parts = [(0, &udp[..800]), (800, &udp[800..1600]), (1600, &udp[1600..])];
         let fragment = |(offset, part): (u16, &[u8])| {
-            let field = offset / 8 | if offset < 1600 { 0x2000 } else { 0 };
+            let more = if offset < 1600 { 0x2000 } else { 0 };
+            let field = more + offset / 8;
             let mut packet = build::ipv4([10, 0, 0, 2].into(), [10, 0, 0, 1].into(), 17, &[], part);
             packet[4..6].copy_from_slice(&id.to_be_bytes());
             packet[6..8].copy_from_slice(&field.to_be_bytes());
