@@ -145,7 +145,7 @@ impl Walk {
     /// Opens the file; `None` if it is a link that is followed.
     fn open(&mut self, name: &OsStr, flags: OFlag) -> io::Result<Option<File>> {
         // A folder cannot be written to: an error of the kernel.
-        let existing = flags - OFlag::O_CREAT - OFlag::O_TRUNC | OFlag::O_NOFOLLOW;
+        let existing = (flags - OFlag::O_CREAT - OFlag::O_TRUNC) | OFlag::O_NOFOLLOW;
         let look = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let found = match openat(&self.folder, name, look, Mode::empty()) {
             Ok(found) => File::from(found).metadata()?,
