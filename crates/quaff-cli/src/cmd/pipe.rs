@@ -141,7 +141,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     shell.notes(&pipe.notes);
     let report = shell.run(Running { pipe, last: Instant::now(), read: 0, written: 0 })?;
     tell(&report, &args, is_stdout_taken)?;
-    let has_words = !args.watch.quiet.is_set() && !(args.report.json && is_stdout_taken);
+    let has_words = !(args.watch.quiet.is_set() || args.report.json && is_stdout_taken);
     Ok(shell::ended(&report, has_words))
 }
 
