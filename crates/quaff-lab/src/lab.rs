@@ -87,8 +87,13 @@ impl Lab {
         sweep();
         let (name, mut entry) = claim(plan.name.as_deref())?;
         let is_between = plan.layout != Layout::Pair;
-        let record =
-            Record { mtu: plan.mtu, persistent: false, pid: std::process::id(), is_between, owner: None };
+        let record = Record {
+            mtu: plan.mtu,
+            persistent: false,
+            pid: std::process::id(),
+            is_between,
+            owner: Owner::caller(),
+        };
         entry.write(&record)?;
         match layout::build(&name, plan) {
             Ok(rooms) => Ok(Self::of(&name, rooms, record, Some(entry), None)),
@@ -155,7 +160,7 @@ impl Lab {
 
     /// Keeps the lab when this handle is dropped, until it is [taken down](Self::take_down).
     pub fn keep(mut self) -> Result<LabInfo> {
-        (self.record.persistent, self.record.owner) = (true, Owner::caller());
+        self.record.persistent = true;
         if let Some(entry) = &mut self.owned {
             entry.write(&self.record)?;
         }
@@ -253,6 +258,9 @@ fn demolish(name: &str) -> Result<()> {
 }
 
 fn info(name: &str, record: &Record, in_use: bool) -> LabInfo {
+    // One that is neither kept nor in use was left by a run that is gone. A new one is in use until it is kept.
+    let is_owned = record.persistent || in_use;
+    let owner = record.owner.as_ref().filter(|owner| is_owned && owner.is_other());
     LabInfo {
         name: name.to_owned(),
         tx: netns_name(name, "tx"),
@@ -261,7 +269,7 @@ fn info(name: &str, record: &Record, in_use: bool) -> LabInfo {
         persistent: record.persistent,
         in_use,
         pid: record.pid,
-        owner: record.owner.as_ref().filter(|owner| owner.is_other()).map(|owner| owner.pid),
+        owner: owner.map(|owner| owner.pid),
     }
 }
 

@@ -34,7 +34,7 @@ pub(crate) struct Record {
     /// True if it has two senders and a device between them.
     #[serde(default)]
     pub(crate) is_between: bool,
-    /// Of a lab that outlives its creator.
+    /// The process that called its creator.
     #[serde(default)]
     pub(crate) owner: Option<Owner>,
 }
