@@ -113,7 +113,7 @@ const OPEN: [&str; 12] = [
     "captures",
 ];
 /// Fields that no small run shows.
-const RARE: [&str; 1] = ["input.failure"];
+const RARE: [&str; 3] = ["input.failure", "input.missing[]", "missing[]"];
 
 /// The paths of all fields of a JSON value: `interfaces[].offered`.
 fn fields(value: &Value, path: &str, found: &mut BTreeSet<String>) {

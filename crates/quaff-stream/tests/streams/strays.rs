@@ -9,6 +9,8 @@ use quaff_testpackets as build;
 use quaff_wire::decode::{Decoder, Frame, Item, Step};
 use quaff_wire::flow::FlowPacket;
 use quaff_wire::net::TCP;
+use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 /// A packet of a capture.
@@ -93,7 +95,13 @@ fn stray_like(packet: &Captured, kind: u64, random: &mut Random) -> Option<Captu
     Some(Captured { time_ns: *time_ns, bytes: stray, wire_bytes, linktype: *linktype })
 }
 
-/// 10,000 strays, each kind in each capture, and up to one in twelve packets at a time.
+/// The connection of a packet, as a set of its ends.
+fn connection(packet: &Captured) -> Option<BTreeSet<(IpAddr, u16)>> {
+    let read = FlowPacket::read(&packet.bytes, packet.wire_bytes, packet.linktype).ok()?;
+    Some([0, 1].map(|end| (read.addresses[end], read.ports[end])).into())
+}
+
+/// 10,000 strays, each kind in each capture: one in a connection at a time, in up to one of twelve packets.
 #[test]
 fn strays_accuse_no_complete_capture() {
     const STRAYS: u64 = 10_000;
@@ -106,9 +114,9 @@ fn strays_accuse_no_complete_capture() {
         .collect();
     while inserted < STRAYS {
         for (path, packets) in &all {
-            let mut with = Vec::with_capacity(packets.len() * 2);
+            let (mut with, mut disturbed) = (Vec::with_capacity(packets.len() * 2), BTreeSet::new());
             for packet in packets {
-                if random.below(12) == 0 {
+                if random.below(12) == 0 && disturbed.insert(connection(packet)) {
                     inserted += 1;
                     with.extend(stray_like(packet, inserted, &mut random));
                 }
