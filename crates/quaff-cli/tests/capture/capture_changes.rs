@@ -80,7 +80,7 @@ fn lanes_have_all_packets_when_the_number_of_queues_changes() {
     }
 }
 
-/// Two places tell how long a link was down, and both measure the same.
+/// Two places report how long a link was down, and both measure the same.
 #[test]
 fn the_time_that_a_link_was_down_is_right_and_the_same_everywhere() {
     let test = test_name!();

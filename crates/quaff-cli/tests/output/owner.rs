@@ -18,12 +18,20 @@ const BIN: u32 = 2;
 const FRAMES: u64 = 16_000;
 
 /// Runs as root, or is skipped.
-fn is_root(test: &str) -> bool {
+pub(crate) fn is_root(test: &str) -> bool {
     let is_root = fs::metadata("/proc/self").expect("proc").uid() == 0;
     if !is_root {
         quaff_testkit::skip(test, "not root");
     }
     is_root
+}
+
+/// A folder that everyone may enter, with an input file of so many frames.
+pub(crate) fn open_folder(frames: u64) -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
+    traffic::write(&dir.path().join("input"), frames);
+    dir
 }
 
 /// A folder that everyone may enter, with an input file, a folder `mine` of root and a folder `theirs` of daemon.
@@ -33,9 +41,7 @@ struct Place {
 
 impl Place {
     fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
-        traffic::write(&dir.path().join("input"), FRAMES);
+        let dir = open_folder(FRAMES);
         for (name, owner) in [("mine", 0), ("theirs", DAEMON)] {
             let path = dir.path().join(name);
             fs::create_dir(&path).unwrap();

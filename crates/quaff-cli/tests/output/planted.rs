@@ -1,6 +1,7 @@
 //! Outputs in folders that other users can write to, the owners of files that commands write themselves, limits on the
 //! length of files, and folders whose files go while they are read. Files are read, so no lab is needed.
 
+use crate::owner::{is_root, open_folder};
 use crate::support::{QUAFF, names, tool};
 use crate::traffic;
 use quaff_testkit::test_name;
@@ -25,10 +26,7 @@ struct Place {
 
 impl Place {
     fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
-        traffic::write(&dir.path().join("input"), FRAMES);
-        let place = Self { dir };
+        let place = Self { dir: open_folder(FRAMES) };
         fs::create_dir(place.path("shared")).unwrap();
         fs::set_permissions(place.path("shared"), Permissions::from_mode(0o1777)).unwrap();
         place
@@ -55,14 +53,6 @@ impl Place {
     fn run(&self, runner: &[&str], args: &str) -> Output {
         self.command(runner, args).output().expect("quaff runs")
     }
-}
-
-fn is_root(test: &str) -> bool {
-    let is_root = fs::metadata("/proc/self").expect("proc").uid() == 0;
-    if !is_root {
-        quaff_testkit::skip(test, "not root");
-    }
-    is_root
 }
 
 fn stderr(done: &Output) -> String {
