@@ -386,6 +386,7 @@ fn follow(args: &[&str]) -> ChildProcess {
     ChildProcess::start(command).expect("quaff runs")
 }
 
+#[track_caller]
 fn wait_until(mut what: impl FnMut() -> bool) {
     let started = Instant::now();
     while !what() {
@@ -599,6 +600,7 @@ fn the_first_signal_ends_each_command_that_waits_for_the_writer_of_a_pipe() {
         });
         let mut child =
             Command::new(QUAFF).args(args).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        println!("{line}");
         let pid = child.id();
         wait_until(|| has_open(pid, &fifo));
         // It has masked the signal, or has not: both end it.

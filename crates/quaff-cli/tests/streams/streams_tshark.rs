@@ -71,21 +71,25 @@ fn followed(capture: &Path) -> Streams {
     let (mut first, mut at_once) = (0, AT_ONCE[0]);
     loop {
         let mut tshark = Command::new("tshark");
-        tshark.arg("-r").arg(capture).arg("-q");
+        tshark.arg("-r").arg(capture).args(["-q", "-z", "io,stat,0,MAX(tcp.stream)tcp.stream"]);
         for stream in first..first + at_once {
             tshark.args(["-z", &format!("follow,tcp,raw,{stream}")]);
         }
         let done = tshark.output().expect("tshark runs");
-        let found = parsed(&String::from_utf8_lossy(&done.stdout));
-        // Streams without data have none of the numbers.
-        let is_last = found.is_empty();
+        let printed = String::from_utf8_lossy(&done.stdout);
         // Taps are printed in any order.
-        found.into_values().for_each(|sides| add(&mut streams, sides, false));
-        if is_last {
+        parsed(&printed).into_values().for_each(|sides| add(&mut streams, sides, false));
+        (first, at_once) = (first + at_once, AT_ONCE[1]);
+        if first > last_stream(&printed) {
             return streams;
         }
-        (first, at_once) = (first + at_once, AT_ONCE[1]);
     }
+}
+
+/// The largest number of a TCP stream in the capture: the row `| 0.0 <> 204.7 | 2033 |` of tshark's statistics.
+fn last_stream(text: &str) -> usize {
+    let row = text.lines().find(|line| line.contains("<>")).expect("statistics");
+    row.rsplit('|').nth(1).and_then(|cell| cell.trim().parse().ok()).expect("a number")
 }
 
 /// The streams of tshark's output, by number. Lines of the second node are indented.
