@@ -2,7 +2,7 @@
 //! ports are as before at the end.
 
 use crate::support::line::{
-    A, B, KERNEL, Line, XDP, assert_all, assert_clean, counts, dropcounts, frames, sent,
+    A, B, KERNEL, Line, XDP, assert_all, assert_clean, counts, dropcounts, frames, sent, sent_until_now,
 };
 use crate::support::{PATIENCE, QUAFF, below, finish, interrupt, ours};
 use quaff_lab::{ChildProcess, FAR, TX};
@@ -16,42 +16,6 @@ use quaff_wire::pcap::{Resolution, file_header};
 use std::time::{Duration, Instant};
 
 #[test]
-fn all_frames_pass_in_order_and_are_recorded() {
-    assert_all_pass(test_name!(), KERNEL, "quaff-tap-");
-}
-
-#[test]
-fn by_xdp_all_frames_pass_in_order_and_are_recorded() {
-    assert_all_pass(test_name!(), XDP, "prog/xdp");
-}
-
-fn assert_all_pass(test: &str, forward: &str, attached: &str) {
-    const COUNT: u64 = 300_000;
-    let Some(line) = Line::by(test, forward) else { return };
-    let before = line.settings();
-    let tap = line.tap(&["--forward", forward]);
-    let during = line.settings();
-    assert!(during.contains(attached) && during.contains("PROMISC") && during.contains("NOARP"), "{during}");
-    let ends = [line.end(&line.lab.tx, TX.name, "tx.pcapng"), line.end(line.far(), FAR.name, "far.pcapng")];
-    sent(line.send_both(COUNT, 40_000), COUNT);
-    let ends = ends.map(interrupt);
-    let ended = interrupt(tap);
-    assert_eq!((ended.code, &ended.json["lossless"]), (0, &true.into()), "{} {}", ended.json, ended.stderr);
-    assert_clean(&ended, COUNT);
-    assert_eq!(ended.json["written"], 2 * COUNT, "{}", ended.json);
-    assert_eq!(line.settings(), before);
-    let recorded = ours(line.path("rec").as_ref());
-    assert_eq!(recorded.len(), 1, "{recorded:?}");
-    // What each end received is what the port of the other end recorded.
-    for (ended, file, port) in [(&ends[0], "tx.pcapng", 1), (&ends[1], "far.pcapng", 0)] {
-        assert_eq!(ended.code, 0, "{}", ended.json);
-        assert_all(&line.path(file), COUNT);
-        let (end, tap) = (frames(&line.path(file), 0), frames(&recorded[0], port));
-        assert!(end == tap, "{file} has {} frames, the port {}", end.len(), tap.len());
-    }
-}
-
-#[test]
 fn a_recorder_that_hangs_or_is_killed_stops_no_frame() {
     assert_none_stopped(test_name!(), KERNEL);
 }
@@ -62,19 +26,19 @@ fn by_xdp_a_recorder_that_hangs_or_is_killed_stops_no_frame() {
 }
 
 fn assert_none_stopped(test: &str, forward: &str) {
-    const COUNT: u64 = 300_000;
+    const COUNT: u64 = 100_000;
     let Some(line) = Line::by(test, forward) else { return };
     let before = line.settings();
     let tap = line.tap(&["--forward", forward, "--on-exit", "stop"]);
     let recorder = below(tap.pid()).into_iter().find(|(_, name)| name == "quaff").expect("a recorder").0;
     let ends = [line.end(&line.lab.tx, TX.name, "tx.pcapng"), line.end(line.far(), FAR.name, "far.pcapng")];
+    let arrived = line.arrived();
     let senders = line.send_both(COUNT, 40_000);
-    std::thread::sleep(Duration::from_secs(1));
-    process::send(recorder, Signal::SIGSTOP).expect("it runs");
-    std::thread::sleep(Duration::from_secs(2));
-    process::send(recorder, Signal::SIGCONT).expect("it runs");
-    std::thread::sleep(Duration::from_secs(1));
-    process::send(recorder, Signal::SIGKILL).expect("it runs");
+    for (frames, signal) in [(20_000, Signal::SIGSTOP), (60_000, Signal::SIGCONT), (75_000, Signal::SIGKILL)]
+    {
+        line.wait_for(arrived, frames);
+        process::send(recorder, signal).expect("it runs");
+    }
     let ended = finish(tap);
     sent(senders, COUNT);
     ends.into_iter().map(interrupt).for_each(|ended| assert_eq!(ended.code, 0, "{}", ended.json));
@@ -97,16 +61,17 @@ fn assert_none_stopped(test: &str, forward: &str) {
 /// The ring has room for less than what passes while the recorder is stopped.
 #[test]
 fn by_xdp_frames_that_a_stopped_recorder_misses_pass_and_are_counted() {
-    const COUNT: u64 = 300_000;
+    const COUNT: u64 = 120_000;
     let Some(line) = Line::by(test_name!(), XDP) else { return };
     let before = line.settings();
     let tap = line.tap_with("1M", &["--forward", XDP]);
     let recorder = below(tap.pid()).into_iter().find(|(_, name)| name == "quaff").expect("a recorder").0;
     let ends = [line.end(&line.lab.tx, TX.name, "tx.pcapng"), line.end(line.far(), FAR.name, "far.pcapng")];
+    let arrived = line.arrived();
     let senders = line.send_both(COUNT, 40_000);
-    std::thread::sleep(Duration::from_secs(1));
+    line.wait_for(arrived, 20_000);
     process::send(recorder, Signal::SIGSTOP).expect("it runs");
-    std::thread::sleep(Duration::from_secs(5));
+    line.wait_for(arrived, 90_000);
     process::send(recorder, Signal::SIGCONT).expect("it runs");
     sent(senders, COUNT);
     ends.into_iter().map(interrupt).for_each(|ended| assert_eq!(ended.code, 0, "{}", ended.json));
@@ -117,7 +82,7 @@ fn by_xdp_frames_that_a_stopped_recorder_misses_pass_and_are_counted() {
         let [received, recorded, lost, forwarded, dropped] = counts(direction);
         assert_eq!((received, forwarded, dropped), (COUNT, COUNT, 0), "{direction}");
         assert_eq!(recorded + lost, COUNT, "{direction}");
-        assert!(lost > 100_000 && recorded > 40_000, "{direction}");
+        assert!(lost > COUNT / 3 && recorded > COUNT / 8, "{direction}");
     }
     // Each loss has its place in the file.
     let recorded = ours(line.path("rec").as_ref());
@@ -138,13 +103,15 @@ fn by_xdp_a_tap_that_is_killed_leaves_the_line_and_another_one_takes_it_over() {
 }
 
 fn assert_taken_over(test: &str, forward: &str) {
-    const COUNT: u64 = 100_000;
+    /// Frames that each end receives before the tap is killed, and with the next one, at least.
+    const FRAMES: u64 = 10_000;
     let Some(line) = Line::by(test, forward) else { return };
     let before = line.settings();
     let tap = line.tap(&["--forward", forward]);
     let end = line.end(line.far(), FAR.name, "far.pcapng");
-    let senders = line.send_both(COUNT, 20_000);
-    std::thread::sleep(Duration::from_secs(1));
+    let arrived = line.arrived();
+    let senders = line.send_both_as(["--size 64-1518 --pps 20000"; 2]);
+    line.wait_for(arrived, FRAMES);
     let recorder = below(tap.pid())[0].0;
     tap.signal(Signal::SIGKILL).expect("it runs");
     drop(tap);
@@ -157,12 +124,18 @@ fn assert_taken_over(test: &str, forward: &str) {
     }
     // The next one finds the redirect of the same ports, and replaces it.
     let next = line.tap(&["--forward", forward]);
-    sent(senders, COUNT);
+    line.wait_for(line.arrived(), FRAMES);
+    let [count, _] = sent_until_now(senders);
     assert_eq!(interrupt(end).code, 0);
-    assert_all(&line.path("far.pcapng"), COUNT);
+    assert_all(&line.path("far.pcapng"), count);
     let ended = interrupt(next);
     let [received, recorded, ..] = counts(&ended.json["directions"][0]);
-    assert!(ended.code == 0 && received > 0 && received == recorded, "{} {}", ended.json, ended.stderr);
+    assert!(
+        ended.code == 0 && received > FRAMES / 2 && received == recorded,
+        "{} {}",
+        ended.json,
+        ended.stderr
+    );
     assert_eq!(line.settings(), before, "the first settings are known to the second tap");
 }
 
@@ -357,8 +330,8 @@ fn a_lost_link_is_handed_on_and_back_within_half_a_second() {
         };
         assert_when_quiet(test, measure, |times| times.iter().all(|time| *time < Duration::from_millis(500)));
     }
-    // 20 Hz for 2 s.
-    for _ in 0..40 {
+    // 20 Hz for 1 s.
+    for _ in 0..20 {
         line.set_up(tx, TX.name, false);
         std::thread::sleep(Duration::from_millis(25));
         line.set_up(tx, TX.name, true);
@@ -513,7 +486,7 @@ fn two_feeds_are_recorded_and_nothing_is_changed() {
 fn a_service_test_goes_through_the_tap_and_has_its_account() {
     const PLAN: &str = "name = 'mine'\ntitle = 'A tap'\npath = 'tap'\nways = 'both'\nlink_mbps = 1000.0\nruns = 1\n\
         [[services]]\nname = 'data'\nsizes = [512]\ncir_mbps = 8.0\n\
-        [[tests]]\nperformance = { seconds = 5.0 }\n";
+        [[tests]]\nperformance = { seconds = 2.0 }\n";
     let test = test_name!();
     let Some(line) = Line::new(test) else { return };
     let plan = line.path("plan.toml");
@@ -531,7 +504,7 @@ fn a_service_test_goes_through_the_tap_and_has_its_account() {
     for (account, way) in ways.iter().zip(["there", "back"]) {
         let rows = report["performance"].as_array().expect("rows").iter().filter(|row| row["way"] == way);
         let sent: u64 = rows.map(|row| row["figures"]["sent"].as_u64().expect("a number")).sum();
-        assert!(sent > 5000, "{sent} {report}");
+        assert!(sent > 2000, "{sent} {report}");
         let [received, recorded, lost, forwarded, forward_dropped] = counts(account);
         assert_eq!((recorded, lost, forwarded, forward_dropped), (received, 0, received, 0), "{account}");
         // The first frames show whether any arrive.

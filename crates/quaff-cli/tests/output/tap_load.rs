@@ -1,6 +1,6 @@
 //! `quaff tap` under load: millions of frames of all lengths, a recorder that is killed, stopped or without memory at
 //! the highest rate, and the delay that the tap adds. It never judges what the senders could not send. `tap.rs` has the
-//! same line at a rate that every machine reaches.
+//! same line at rates that every machine reaches.
 
 use crate::support::line::{A, B, KERNEL, Line, XDP, assert_all, assert_clean, counts, each_frame, sent};
 use crate::support::memory::MemoryGroup;
@@ -19,7 +19,7 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::time::{Duration, Instant};
 
 /// Frames each way of the test of all lengths; `make soak` sends 3 M (QUAFF_TAP_FRAMES).
-const FRAMES: u64 = 40_000;
+const FRAMES: u64 = 100_000;
 /// Their rate each way, at which two cores send, forward, record, receive and write all of them twice.
 const FRAMES_PPS: u64 = 40_000;
 /// Frames per second each way while a recorder ends; `make soak` asks for 500,000 (QUAFF_TAP_PPS).
@@ -64,23 +64,26 @@ fn contents(files: &[String], interface: u32) -> Vec<u64> {
 #[test]
 fn all_lengths_with_jumbo_frames_pass_whole_in_order_and_are_recorded() {
     let plan = LabPlan { mtu: JUMBO_MTU, ..LabPlan::default() };
-    assert_whole("all_lengths_with_jumbo_frames_pass_whole", KERNEL, &plan);
+    assert_whole("all_lengths_with_jumbo_frames_pass_whole", KERNEL, "quaff-tap-", &plan);
 }
 
 /// The largest frames are those of the largest MTU that veth combines with XDP.
 #[test]
 fn by_xdp_all_lengths_pass_whole_in_order_and_are_recorded() {
-    assert_whole("by_xdp_all_lengths_pass_whole", XDP, &LabPlan::default());
+    assert_whole("by_xdp_all_lengths_pass_whole", XDP, "prog/xdp", &LabPlan::default());
 }
 
-/// Frames of 64 to 1518 bytes, and one of 41 as large as the MTU lets it be.
-fn assert_whole(test: &str, forward: &str, plan: &LabPlan) {
+/// Frames of 64 to 1518 bytes, and one of 41 as large as the MTU lets it be. `attached` is the program that forwards, in
+/// the settings of a port.
+fn assert_whole(test: &str, forward: &str, attached: &str, plan: &LabPlan) {
     let (count, largest) = (amount("QUAFF_TAP_FRAMES", FRAMES), plan.mtu + 14);
     let Some(line) = Line::of(test, forward, plan, count * 4500) else { return };
     let sizes = line.path("sizes");
     std::fs::write(&sizes, format!("{HEADING}\n64-1518 40\n{largest} 1\n")).expect("a file");
     let before = line.settings();
     let tap = line.tap(&["--forward", forward]);
+    let during = line.settings();
+    assert!(during.contains(attached) && during.contains("PROMISC") && during.contains("NOARP"), "{during}");
     let ends = [line.end(&line.lab.tx, TX.name, "tx.pcapng"), line.end(line.far(), FAR.name, "far.pcapng")];
     let args = format!("--sizes-from {sizes} --size-max {largest} --count {count} --pps {FRAMES_PPS}");
     sent(line.send_both_as([&args, &args]), count);
@@ -194,11 +197,8 @@ fn stop(line: &Line, recorder: u32) {
     let (time, begun) = (Duration::from_secs(amount("QUAFF_TAP_STOP", STOP_SECONDS)), Instant::now());
     let before = line.arrived();
     process::send(recorder, Signal::SIGSTOP).expect("it runs");
-    std::thread::sleep(time);
-    while line.arrived().iter().zip(before).any(|(now, before)| now - before < STOP_FRAMES) {
-        assert!(begun.elapsed() < PATIENCE, "the line stopped with the recorder");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    line.wait_for(before, STOP_FRAMES);
+    std::thread::sleep(time.saturating_sub(begun.elapsed()));
     process::send(recorder, Signal::SIGCONT).expect("it runs");
 }
 

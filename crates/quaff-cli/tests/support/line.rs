@@ -2,7 +2,7 @@
 //! ends and the record have of it. It never changes a port of the tap.
 
 use super::memory::MemoryGroup;
-use super::{Ended, PATIENCE, QUAFF, bpf_lab, finish_within, folder, run, tool, verify};
+use super::{Ended, PATIENCE, QUAFF, bpf_lab, finish_within, folder, interrupt, run, tool, verify};
 use quaff_file::read::CaptureFile;
 use quaff_lab::{ChildProcess, FAR, Lab, LabEnd, LabPlan, Layout, MIDDLE_IFS, TX};
 use quaff_os::Netns;
@@ -12,7 +12,7 @@ use quaff_wire::decode::{Frame, Item};
 use serde_json::Value;
 use std::path::Path;
 use std::sync::MutexGuard;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 pub(crate) const A: &str = MIDDLE_IFS[0];
@@ -111,7 +111,7 @@ impl Line {
     pub(crate) fn end(&self, netns: &Netns, interface: &str, file: &str) -> ChildProcess {
         let file = self.path(file);
         let args = ["capture", "--json", "--incoming", "-i", interface, "-w", &file, "--ring", "128M"];
-        let mut running = self.quaff(netns, &[&args[..], &["--buffer", "512M"]].concat());
+        let mut running = self.quaff(netns, &[&args[..], &["--buffer", "256M"]].concat());
         assert!(running.hears("capturing", PATIENCE), "{}", running.heard);
         running
     }
@@ -136,6 +136,19 @@ impl Line {
     /// [`TX`], and back.
     pub(crate) fn arrived(&self) -> [u64; 2] {
         [FAR, TX].map(|end: LabEnd| self.lab.stats(end).expect("counters").rx_packets)
+    }
+
+    /// Waits until `frames` have arrived at each end since both had `before`.
+    pub(crate) fn wait_for(&self, before: [u64; 2], frames: u64) {
+        let begun = Instant::now();
+        while self.arrived().iter().zip(before).any(|(now, before)| now - before < frames) {
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "the line has stopped: {:?} after {before:?}",
+                self.arrived()
+            );
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// A command in the middle; its stdout.
@@ -230,7 +243,18 @@ pub(crate) fn assert_all(file: &str, count: u64) {
     assert_eq!(names.map(|name| found[name].as_u64()), expected, "{found}");
 }
 
-/// Ends both generators, whose frames must all have been sent.
+/// Interrupts both generators; the frames that each has sent, all of which its link has taken.
+#[track_caller]
+pub(crate) fn sent_until_now(senders: [ChildProcess; 2]) -> [u64; 2] {
+    senders.map(|sender| {
+        let ended = interrupt(sender);
+        let [sent, confirmed] = ["sent", "confirmed"].map(|name| ended.json[name].as_u64());
+        assert!(ended.code == 0 && sent == confirmed, "{} {}", ended.json, ended.stderr);
+        sent.expect("a number")
+    })
+}
+
+/// Waits for the end of both generators, whose frames must all have been sent.
 #[track_caller]
 pub(crate) fn sent(senders: [ChildProcess; 2], count: u64) {
     for sender in senders {
