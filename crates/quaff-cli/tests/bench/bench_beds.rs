@@ -33,7 +33,8 @@ fn plan(bed: Topology, rivals: &[&str]) -> Plan {
         content: Default::default(),
         mirrored: false,
         flows: 1,
-        setting: Setting::default(),
+        // The default buffer takes longer to populate than a run.
+        setting: Setting { buffer_mib: Some(64), ..Setting::default() },
         rivals: Vec::new(),
     };
     Plan {

@@ -38,7 +38,7 @@ fn a_split_that_the_backlog_starves_is_lossy() {
     let Some(bench) = bench(test_name!()) else { return };
     let dir = bench.path("parts");
     let (ended, dropped) = flood(&bench, || {
-        let args = ["split", "-i", "rx0", "--members", "2", "--dir", &dir, "--json"];
+        let args = ["split", "-i", "rx0", "--members", "2", "--buffer", "256M", "--dir", &dir, "--json"];
         let mut running = ChildProcess::start(bench.quaff(&args)).expect("quaff runs");
         assert!(running.hears("capturing", PATIENCE), "{}", running.heard);
         running
@@ -52,8 +52,8 @@ fn drops_of_another_interface_are_unknown() {
     let Some(bench) = bench(test_name!()) else { return };
     let file = bench.path("lo.pcapng");
     let (ended, dropped) = flood(&bench, || {
-        let mut running = ChildProcess::start(bench.quaff(&["capture", "-i", "lo", "--json", "-w", &file]))
-            .expect("quaff runs");
+        let args = ["capture", "-i", "lo", "--buffer", "64M", "--json", "-w", &file];
+        let mut running = ChildProcess::start(bench.quaff(&args)).expect("quaff runs");
         assert!(running.hears("capturing", PATIENCE), "{}", running.heard);
         running
     });

@@ -113,18 +113,20 @@ fn a_stdout_that_does_not_block_gets_every_packet() {
 #[test]
 fn nohup_is_respected_and_a_closed_stderr_is_no_failure() {
     let bench = lab_bench!(1 << 27);
-    let script =
-        format!("trap '' HUP; exec {QUAFF} capture -i rx0 -w {} --duration 3s 2>/dev/null", bench.path("x"));
+    let script = format!(
+        "trap '' HUP; exec {QUAFF} capture -i rx0 --buffer 64M -w {} --duration 2s 2>/dev/null",
+        bench.path("x")
+    );
     let mut command = bench.lab.rx.command("sh").unwrap();
     let mut child = command.args(["-c", &script]).stdout(Stdio::null()).spawn().unwrap();
-    std::thread::sleep(Duration::from_millis(1500));
+    std::thread::sleep(Duration::from_millis(1000));
     quaff_os::process::send(child.id(), Signal::SIGHUP).unwrap();
     std::thread::sleep(Duration::from_millis(500));
     assert!(child.try_wait().unwrap().is_none(), "SIGHUP ended it");
     assert_eq!(child.wait().unwrap().code(), Some(0));
 
     let script = format!(
-        "{QUAFF} capture -i rx0 -w {} --json --duration 1s 2>&1 | true; exit ${{PIPESTATUS[0]}}",
+        "{QUAFF} capture -i rx0 --buffer 64M -w {} --json --duration 500ms 2>&1 | true; exit ${{PIPESTATUS[0]}}",
         bench.path("y")
     );
     let status = bench.lab.rx.command("bash").unwrap().args(["-c", &script]).status().unwrap();

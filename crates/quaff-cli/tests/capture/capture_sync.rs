@@ -35,7 +35,7 @@ fn capture(bench: &Bench, strace: &[&str], args: &[&str]) -> (Ended, Log) {
     let mut command = bench.lab.rx.command("strace").unwrap();
     command.args(["-f", "--seccomp-bpf", "-qq", "-ttt", "-o", &log]);
     command.args(["-e", "trace=fdatasync,fsync,renameat2", "-e", "signal=none"]).args(strace);
-    command.args([QUAFF, "capture", "-i", "rx0", "--json", "--flush", "20ms"]).args(args);
+    command.args([QUAFF, "capture", "-i", "rx0", "--json", "--flush", "20ms", "--buffer", "64M"]).args(args);
     let mut running = ChildProcess::start(command).unwrap();
     assert!(running.hears("capturing", PATIENCE), "{}", running.heard);
     bench.generate(&format!("--size 500 --count {PACKETS} --pps 3000"));

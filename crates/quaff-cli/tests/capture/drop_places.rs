@@ -16,7 +16,7 @@ const TC_ACT_SHOT: i32 = 2;
 /// `quaff capture -i INTERFACE`, ready for the first packet.
 fn capture(bench: &Bench, interface: &str) -> ChildProcess {
     let file = bench.path("all.pcapng");
-    let args = ["capture", "-i", interface, "--json", "-w", &file];
+    let args = ["capture", "-i", interface, "--buffer", "256M", "--json", "-w", &file];
     let mut running = ChildProcess::start(bench.quaff(&args)).expect("quaff runs");
     assert!(running.hears("capturing", PATIENCE), "{}", running.heard);
     running

@@ -74,7 +74,7 @@ fn an_outer_filter_has_to_hold_as_well() {
 /// CPU time that a process has used so far, s (proc_pid_stat(5): utime and stime, in 1/100 s).
 #[test]
 fn one_in_a_hundred_is_kept_and_the_others_are_counted() {
-    const FRAMES: u64 = 200_000;
+    const FRAMES: u64 = 100_000;
     let bench = lab_bench!(1 << 28);
     for place in [None, Some("--inner-user")] {
         let file = bench.path("one-percent.pcapng");

@@ -13,7 +13,7 @@ fn links_addresses_and_captures_are_listed() {
     let quaff = || lab.rx.command(QUAFF).expect("a command in the lab");
     run(lab.rx.command("ip").expect("a command").args(["address", "add", "192.0.2.7/24", "dev", "rx0"]));
     let mut capture = quaff();
-    capture.args(["capture", "-i", "rx0", "-w", "/dev/null"]);
+    capture.args(["capture", "-i", "rx0", "--buffer", "64M", "-w", "/dev/null"]);
     let mut capture = ChildProcess::start(capture).expect("quaff runs");
     assert!(capture.hears("capturing", PATIENCE), "{}", capture.heard);
 
@@ -116,7 +116,7 @@ fn an_interface_that_is_named_as_a_pattern_hides_no_other() {
         ("[r]*", &["rx0", "r*"]),
         ("*", &["lo", "any", "r*", "rx0"]),
     ] {
-        let args = ["capture", "-i", pattern, "-d", "200ms", "--json", "-w", &file];
+        let args = ["capture", "-i", pattern, "-d", "200ms", "--buffer", "64M", "--json", "-w", &file];
         let done = bench.quaff(&args).output().expect("quaff runs");
         let said = String::from_utf8_lossy(&done.stderr);
         let ledger: Value =

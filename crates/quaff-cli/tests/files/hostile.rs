@@ -307,14 +307,28 @@ fn a_hostile_name_of_an_interface_does_not_reach_the_terminal() {
     check(here(), &["generate", "-o", EVIL_INTERFACE, "--count", "10", "--pps", "1k"], &[0, 1, 2]);
     let out = bench.path("out.pcapng");
     for json in [&[][..], &["--json"]] {
-        let args = [&["capture", "-i", EVIL_INTERFACE, "-d", "300ms", "-w", &out], json].concat();
+        let args =
+            [&["capture", "-i", EVIL_INTERFACE, "--buffer", "64M", "-d", "300ms", "-w", &out], json].concat();
         check(here(), &args, &[0]);
     }
-    let args = ["split", "-i", EVIL_INTERFACE, "-d", "300ms", "--members", "2", "--dir", &bench.path("")];
+    let args = [
+        "split",
+        "-i",
+        EVIL_INTERFACE,
+        "--buffer",
+        "64M",
+        "-d",
+        "300ms",
+        "--members",
+        "2",
+        "--dir",
+        &bench.path(""),
+    ];
     check(here(), &args, &[0]);
     // The interface disappears while it is captured.
     let mut running =
-        ChildProcess::start(bench.quaff(&["capture", "-i", EVIL_INTERFACE, "-w", &out])).expect("quaff runs");
+        ChildProcess::start(bench.quaff(&["capture", "-i", EVIL_INTERFACE, "--buffer", "64M", "-w", &out]))
+            .expect("quaff runs");
     assert!(running.hears("capturing", PATIENCE), "{}", running.heard);
     ip(&["link", "delete", "dev", EVIL_INTERFACE]);
     let ended = finish(running);

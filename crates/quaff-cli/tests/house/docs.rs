@@ -247,9 +247,9 @@ const OF_CAPTURE: [(bool, &str); 9] = [
     (false, "capture --read all.pcap --duplicates mark -w marked.pcapng"),
     (false, "capture --read tunnels.pcap --decap auto -w inner.pcapng"),
     (false, "capture --read all.pcap --tee . -w -"),
-    (true, "capture -i rx0 --lanes 2 -d 1s -w live.pcapng"),
-    (true, "capture -i rx0 -d 1s --dir one --dir two"),
-    (true, "capture -i rx0 --via xdp --take-from-host -d 1s -w xdp.pcapng"),
+    (true, "capture -i rx0 --lanes 2 --buffer 64M -d 300ms -w live.pcapng"),
+    (true, "capture -i rx0 --buffer 64M -d 300ms --dir one --dir two"),
+    (true, "capture -i rx0 --via xdp --take-from-host --buffer 64M -d 300ms -w xdp.pcapng"),
 ];
 
 #[test]
@@ -278,7 +278,7 @@ fn pages_have_the_fields_of_the_json() {
             "split",
             &[
                 (false, "split --read all.pcap --members 2 --exec cat>member"),
-                (true, "split -i rx0 -d 1s --members 2 --dir parts"),
+                (true, "split -i rx0 --buffer 64M -d 300ms --members 2 --dir parts"),
             ],
         ),
         ("pipe", &[(false, "pipe --dir .")]),
@@ -306,10 +306,10 @@ fn pages_have_the_fields_of_the_json() {
     }
     let mut shown = BTreeSet::new();
     ledger_of(alone(), "flows --read all.pcap --csv all.csv", dir, &mut shown);
-    ledger_of(receiving(), "flows -i rx0 -d 1s -n udp://127.0.0.1:4739", dir, &mut shown);
+    ledger_of(receiving(), "flows -i rx0 -d 300ms -n udp://127.0.0.1:4739", dir, &mut shown);
     compare("flows", &shown);
     let mut shown = BTreeSet::new();
-    sample(receiving(), "tap rx0 lo --forward none -d 1s -w tapped.pcapng", dir, &mut shown);
+    sample(receiving(), "tap rx0 lo --forward none --buffer 64M -d 300ms -w tapped.pcapng", dir, &mut shown);
     // The others are on the page of captures.
     let own = ["directions", "forward", "still_forwarding", "not_restored", "redirect_removed"];
     shown.retain(|field| own.iter().any(|name| field.starts_with(name)));

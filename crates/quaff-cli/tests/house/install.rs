@@ -116,7 +116,9 @@ fn a_member_of_the_group_captures_without_root() {
     let file = out.join("member.pcapng").display().to_string();
     let words = installed.unprivileged(true);
     let mut command = bench.lab.rx.command(&words[0]).expect("a command in the lab");
-    command.args(&words[1..]).args(["capture", "-i", "rx0", "--json", "-c", "2000", "-w", &file]);
+    command
+        .args(&words[1..])
+        .args(["capture", "-i", "rx0", "--buffer", "64M", "--json", "-c", "2000", "-w", &file]);
     let mut running = ChildProcess::start(command).expect("setpriv runs");
     assert!(running.hears("capturing", PATIENCE), "{}", running.heard);
     bench.generate("--size 100 --count 2000 --pps 20000");

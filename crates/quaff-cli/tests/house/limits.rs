@@ -44,7 +44,7 @@ fn a_limit_of_threads_is_an_error_with_advice_and_never_a_panic() {
     let test = test_name!();
     let Some(bench) = shared(test) else { return };
     let lines = [
-        ("capture -i rx0 -d 200ms -w live.pcapng", true),
+        ("capture -i rx0 --buffer 64M -d 200ms -w live.pcapng", true),
         ("capture --read a.pcapng -w x.pcapng", true),
         ("capture --read a.pcapng --compress zstd -w x.pcapng.zst", true),
         ("flows --read a.pcapng --csv x.csv", true),

@@ -24,9 +24,9 @@ use Needs::{Nothing, Root, Socket};
 
 /// Each command, with each kind of input, and what it needs. `FILE` is a capture, `OUT` a new path of the user.
 const COMMANDS: [(&str, Needs); 35] = [
-    ("capture -i rx0 -d 100ms -w OUT", Socket),
+    ("capture -i rx0 --buffer 64M -d 100ms -w OUT", Socket),
     ("capture --read FILE -w OUT", Nothing),
-    ("split -i rx0 -d 100ms -w OUT", Socket),
+    ("split -i rx0 --buffer 64M -d 100ms -w OUT", Socket),
     ("split --read FILE -w OUT", Nothing),
     ("flows -i rx0 -d 100ms --csv OUT", Socket),
     ("flows --read FILE --csv OUT", Nothing),

@@ -134,11 +134,12 @@ fn a_sigsys_that_a_process_sends_is_no_refused_call() {
 fn stdout_and_a_split_are_confined() {
     let bench = lab_bench!(1 << 28);
     let file = bench.path("file");
-    let script = format!("exec {QUAFF} capture -i rx0 -w - --json >'{file}'");
+    let script = format!("exec {QUAFF} capture -i rx0 --buffer 64M -w - --json >'{file}'");
     let mut command = bench.lab.rx.command("sh").unwrap();
     command.args(["-c", &script]);
     let (a, b) = (bench.path("a"), bench.path("b"));
-    let split = ["split", "-i", "rx0", "--json", "-w", &a, "--exec", &format!("cat >'{b}'")];
+    let split =
+        ["split", "-i", "rx0", "--buffer", "64M", "--json", "-w", &a, "--exec", &format!("cat >'{b}'")];
     for command in [command, bench.quaff(&split)] {
         let mut running = ChildProcess::start(command).unwrap();
         assert!(running.hears("capturing", PATIENCE), "{}", running.heard);
@@ -195,7 +196,8 @@ fn a_kernel_that_lacks_it_all_captures_and_says_it_once() {
         command.args(OLD).args(["/dev/null", QUAFF]).args(args);
         ChildProcess::start(command).unwrap()
     };
-    let mut running = start(&["capture", "-i", "rx0", "--json", "--dir", &dir, "--rotate-size", "4M"]);
+    let mut running =
+        start(&["capture", "-i", "rx0", "--buffer", "64M", "--json", "--dir", &dir, "--rotate-size", "4M"]);
     assert!(running.hears("capturing", PATIENCE), "{}", running.heard);
     bench.generate("--size 1000 --count 20000 --pps 20000");
     // strace passes it on to the capture, which is its child.

@@ -350,7 +350,7 @@ fn packets_of_a_lab_go_through_it_into_files() {
     let files = bench.dir.path().join("files");
     fs::create_dir(&files).unwrap();
     let line = format!(
-        "{QUAFF} capture -i rx0 -w - 2>{dir}/said | {QUAFF} pipe --dir {dir}/files --rotate-size 4M --json",
+        "{QUAFF} capture -i rx0 --buffer 256M -w - 2>{dir}/said | {QUAFF} pipe --dir {dir}/files --rotate-size 4M --json",
         dir = bench.dir.path().display()
     );
     let json = through(&bench, &line, "said");

@@ -290,13 +290,14 @@ fn interfaces_get_their_shares_and_one_that_goes_down_is_replaced() {
     }
     let capture = |name: &str| {
         let file = bench.path(name);
-        let args = ["capture", "-i", name, "-f", "udp", "-w", &file, "--json"];
+        let args = ["capture", "-i", name, "-f", "udp", "--buffer", "64M", "-w", &file, "--json"];
         let mut running = ChildProcess::start(bench.quaff(&args)).expect("quaff runs");
         assert!(running.hears("capturing", PATIENCE), "{}", running.heard);
         (running, file)
     };
     let ((on_a, file_a), (on_b, file_b)) = (capture("a1"), capture("b1"));
-    let args = ["split", "-i", "rx0", "-f", "udp", "--by", "ports", "-o", "a0,b0", "--json"];
+    let args =
+        ["split", "-i", "rx0", "-f", "udp", "--by", "ports", "--buffer", "64M", "-o", "a0,b0", "--json"];
     let mut running = ChildProcess::start(bench.quaff(&args)).expect("quaff runs");
     assert!(running.hears("capturing", PATIENCE), "{}", running.heard);
     let send = || {
@@ -346,7 +347,8 @@ fn interfaces_get_their_shares_and_one_that_goes_down_is_replaced() {
 fn an_interface_is_split_into_files() {
     let bench = lab_bench!(1 << 28);
     let dir = bench.path("parts");
-    let args = ["split", "-i", "rx0", "--members", "3", "--by", "ports", "--dir", &dir, "--json"];
+    let args =
+        ["split", "-i", "rx0", "--members", "3", "--by", "ports", "--buffer", "64M", "--dir", &dir, "--json"];
     let mut running = ChildProcess::start(bench.quaff(&args)).expect("quaff runs");
     assert!(running.hears("capturing", PATIENCE), "{}", running.heard);
     for stream in 1..=6 {

@@ -130,9 +130,10 @@ fn a_signal_and_the_duration_end_a_capture_whose_disk_does_not_answer() {
     let (file, dir) = (disk.file("one.pcapng"), disk.file("many"));
     std::fs::create_dir(&dir).unwrap();
     let folder = ["--dir", &dir, "--name", "q", "--rotate-size", "16M", "--duration", "10s"];
-    let mut signalled = Running::start(&bench, &["capture", "-i", "rx0", "-w", &file]);
+    let mut signalled = Running::start(&bench, &["capture", "-i", "rx0", "--buffer", "256M", "-w", &file]);
     let begun = Instant::now();
-    let mut limited = Running::start(&bench, &[&["capture", "-i", "rx0"], &folder[..]].concat());
+    let mut limited =
+        Running::start(&bench, &[&["capture", "-i", "rx0", "--buffer", "256M"], &folder[..]].concat());
     bench.generate(&format!("--size 500 --count {BEFORE}"));
     await_packets(&file, BEFORE);
     await_packets(&format!("{dir}/q-000000.pcapng.part"), BEFORE);
@@ -163,7 +164,7 @@ fn a_second_signal_ends_a_capture_whose_disk_does_not_answer_at_once() {
     let test = test_name!();
     let Some((bench, disk)) = prepare(test) else { return };
     let file = disk.file("one.pcapng");
-    let mut running = Running::start(&bench, &["capture", "-i", "rx0", "-w", &file]);
+    let mut running = Running::start(&bench, &["capture", "-i", "rx0", "--buffer", "256M", "-w", &file]);
     bench.generate(&format!("--size 500 --count {BEFORE}"));
     await_packets(&file, BEFORE);
     let frozen = disk.freeze();
@@ -186,7 +187,7 @@ fn a_disk_that_answers_again_before_the_end_costs_nothing() {
     let test = test_name!();
     let Some((bench, disk)) = prepare(test) else { return };
     let file = disk.file("one.pcapng");
-    let mut running = Running::start(&bench, &["capture", "-i", "rx0", "-w", &file]);
+    let mut running = Running::start(&bench, &["capture", "-i", "rx0", "--buffer", "256M", "-w", &file]);
     let frozen = disk.freeze();
     bench.generate(&format!("--size 500 --count {AFTER} --pps 20000"));
     running.signal(Signal::SIGTERM);
@@ -207,7 +208,7 @@ fn a_split_ends_without_the_member_whose_disk_does_not_answer() {
         return;
     }
     let (stuck, good) = (disk.file("one.pcapng"), bench.path("two.pcapng"));
-    let args = ["split", "-i", "rx0", "--by", "ports", "-w", &stuck, "-w", &good];
+    let args = ["split", "-i", "rx0", "--by", "ports", "--buffer", "256M", "-w", &stuck, "-w", &good];
     let mut running = Running::start(&bench, &args);
     let frozen = disk.freeze();
     for stream in 1..=16 {

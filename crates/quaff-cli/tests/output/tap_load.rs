@@ -73,7 +73,7 @@ fn by_xdp_all_lengths_pass_whole_in_order_and_are_recorded() {
     assert_whole("by_xdp_all_lengths_pass_whole", XDP, "prog/xdp", &LabPlan::default());
 }
 
-/// Frames of 64 to 1518 bytes, and one of 41 as large as the MTU lets it be. `attached` is the program that forwards, in
+/// Frames of 64 to 1518 bytes, and one of 41 as large as the MTU lets it be. `attached` is the forwarding program, in
 /// the settings of a port.
 fn assert_whole(test: &str, forward: &str, attached: &str, plan: &LabPlan) {
     let (count, largest) = (amount("QUAFF_TAP_FRAMES", FRAMES), plan.mtu + 14);

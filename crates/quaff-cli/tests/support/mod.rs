@@ -26,6 +26,10 @@ pub(crate) const QUAFF: &str = env!("CARGO_BIN_EXE_quaff");
 /// Longer than anything here takes, on a busy machine too.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
+/// The buffer of a capture that names none. By default it would be a quarter of the free memory, which takes half a
+/// second to populate and longer to free.
+const BUFFER: [&str; 2] = ["--buffer", "256M"];
+
 /// Waits for the exclusive use of the machine: two labs at full speed on two cores would take CPU time from each other.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
@@ -108,8 +112,15 @@ impl Bench {
         command
     }
 
-    /// `quaff capture -i rx0 ARGS --json`, ready for the first packet.
+    /// `quaff capture -i rx0 ARGS --json`, ready for the first packet, with a buffer that is enough for 256 MB.
     pub(crate) fn capture(&self, args: &[&str]) -> ChildProcess {
+        let has_own = args.iter().any(|arg| arg.starts_with(BUFFER[0]));
+        let buffer = if has_own { &[][..] } else { &BUFFER };
+        self.capture_by_default(&[args, buffer].concat())
+    }
+
+    /// The same with the buffer that quaff chooses, for what comes faster than a disk may be.
+    pub(crate) fn capture_by_default(&self, args: &[&str]) -> ChildProcess {
         let mut all = vec!["capture", "-i", "rx0", "--json"];
         all.extend(args);
         let mut running = ChildProcess::start(self.quaff(&all)).expect("quaff runs");
