@@ -22,12 +22,12 @@ interop: deps-interop ## one folder of Parquet segments read by pyarrow, DuckDB,
 bench: deps-bench build ## the promises of quaff, measured beside other programs (root, half an hour; BENCH=--long for 20 GB)
 	$(QUAFF) bench promises $(BENCH)
 
-soak: deps-test ## the long runs: 200 random kill -9 and 20 of compressed files, 50 random losses, 20 failing disks, 100 starts of four lanes, 3 M packets in two and four lanes, 3 M frames each way through a tap, a stall of 30 s, a day of ten million hostile connections, searches for known rates, short service profiles (root, 45 minutes)
+soak: deps-test ## the long runs: 200 random kill -9 and 20 of compressed files, 50 random losses, 20 failing disks, 100 starts of four lanes and 100 interrupted ones, 3 M packets in two and four lanes, 3 M frames each way through a tap, a stall of 30 s, a day of ten million hostile connections, searches for known rates, short service profiles (root, 45 minutes)
 	QUAFF_KILLS=200 cargo test -p quaff-cli --test capture -- --nocapture capture_rotation::keep_files capture_rotation::kill_9
 	QUAFF_KILLS=20 cargo test -p quaff-cli --test capture -- --nocapture compress::kill_9
 	QUAFF_RUNS=50 cargo test -p quaff-cli --test capture -- --nocapture random_loss::
 	QUAFF_RUNS=20 cargo test -p quaff-cli --test output -- --nocapture write_faults::
-	QUAFF_RUNS=100 cargo test -p quaff-cli --test capture -- --nocapture capture_fanout::all_starts
+	QUAFF_RUNS=100 cargo test -p quaff-cli --test capture -- --nocapture capture_fanout::all_starts capture_fanout::a_signal_during
 	QUAFF_LANES_PACKETS=3000000 cargo test -p quaff-cli --test capture -- --nocapture capture_fanout::lanes_share
 	QUAFF_TAP_FRAMES=3000000 QUAFF_TAP_PPS=500000 QUAFF_TAP_STOP=5 cargo test -p quaff-cli --test output -- --nocapture tap_load::
 	QUAFF_STALL=30 cargo test -p quaff-cli --test output -- --nocapture split_stall::

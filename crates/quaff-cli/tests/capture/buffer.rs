@@ -41,7 +41,7 @@ fn one_link_of_four_may_use_three_quarters_of_the_buffer() {
     /// Frames of 1500 bytes on the first link.
     const FLOOD: u64 = 65_600;
     /// Frames on each of the others.
-    const TRICKLE: u64 = 1000;
+    const TRICKLE: u64 = 500;
     const { assert!(FLOOD * (1500 + BLOCK_BYTES) > BUFFER_BYTES * 3 / 4) };
     let bench = lab_bench!(1 << 28);
     add_links(&bench);
@@ -55,7 +55,7 @@ fn one_link_of_four_may_use_three_quarters_of_the_buffer() {
     assert!(said.any(|line| line == "capturing"));
     std::thread::scope(|scope| {
         for (stream, link) in LINKS.iter().enumerate().skip(1) {
-            // 5 s, and 25 flush intervals.
+            // 2.5 s, and 12 flush intervals.
             let args = format!("--size 200 --count {TRICKLE} --pps 200 --stream {stream}");
             let bench = &bench;
             scope.spawn(move || generate(bench, link, &args));
@@ -72,7 +72,7 @@ fn one_link_of_four_may_use_three_quarters_of_the_buffer() {
     assert_eq!(ledger["written"], FLOOD + 3 * TRICKLE, "{ledger}");
     let high_buffers = |lane: usize| ledger["interfaces"][lane]["pool_high_buffers"].as_u64().unwrap();
     assert!(high_buffers(0) >= 24, "three quarters of 32: {ledger}");
-    // A share of two, although 25 chunks were due.
+    // A share of two, although 12 chunks were due.
     assert!((1..4).all(|lane| high_buffers(lane) <= 2), "{ledger}");
     let used_bytes = ledger["buffer_high_bytes"].as_u64().unwrap();
     assert!((BUFFER_BYTES * 3 / 4..=BUFFER_BYTES).contains(&used_bytes), "{ledger}");

@@ -2,6 +2,7 @@
 //! scripts and evidence in them: `capture_fanout_same.rs`.
 
 use crate::support::disk::Disk;
+use crate::support::draw::runs;
 use crate::support::{
     self, Bench, Ended, PATIENCE, fails, finish, interrupt, lab_bench, ours, run, verify, wait_until_resident,
 };
@@ -16,12 +17,13 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Instant;
 
-/// Runs of `all_starts_and_stops_add_up` in the test suite; `make soak` does 100.
-const RUNS: u64 = 10;
+/// Runs of `all_starts_and_stops_add_up` in the test suite, one of each kind; `make soak` does 100.
+const RUNS: usize = 6;
 /// Packets of each run of `lanes_share_the_packets_of_one_interface`; `make soak` sends 3 M.
 const PACKETS: u32 = 100_000;
-/// Starts that are interrupted, at moments that cover the time of a start evenly, and a quarter more.
-const STARTS: u32 = 20;
+/// Starts that are interrupted, at moments that cover the time of a start evenly, and a quarter more; `make soak` has
+/// 100.
+const STARTS: usize = 10;
 
 /// A packet by its content, and its conversation, both directions alike.
 type Seen = (Vec<u8>, [u32; 2]);
@@ -111,12 +113,15 @@ fn assert_adds_up(ended: &Ended, count: u64, lanes: usize) {
 
 #[test]
 fn lanes_share_the_packets_of_one_interface() {
-    let count = std::env::var("QUAFF_LANES_PACKETS").ok().and_then(|count| count.parse().ok());
-    let count: u32 = count.unwrap_or(PACKETS);
+    let given = std::env::var("QUAFF_LANES_PACKETS").ok().and_then(|count| count.parse().ok());
+    let count: u32 = given.unwrap_or(PACKETS);
+    let ways = [(2, "hash"), (4, "addresses"), (2, "addresses"), (4, "hash")];
+    // The first two have each number and each way once.
+    let ways = if given.is_some() { &ways[..] } else { &ways[..2] };
     let room = (u64::from(count) * 800).max(1 << 28);
     let bench = lab_bench!(room);
     let (file, dirs) = (traffic(&bench, count), ["d0", "d1", "d2", "d3"].map(|name| bench.path(name)));
-    for (lanes, spread) in [(2, "hash"), (2, "addresses"), (4, "hash"), (4, "addresses")] {
+    for &(lanes, spread) in ways {
         // A folder for each lane.
         let dirs = &dirs[..lanes];
         dirs.iter().for_each(|dir| std::fs::create_dir(dir).unwrap());
@@ -190,13 +195,12 @@ fn lanes_of_one_file_are_one_interface_in_it() {
 #[test]
 fn all_starts_and_stops_add_up() {
     let bench = lab_bench!(1 << 28);
-    let runs = std::env::var("QUAFF_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(RUNS);
     let args = "generate --inject rx0 --size 64 --pps 200k --flows 5000 --duration 600s";
     let generator =
         ChildProcess::start(bench.quaff(&args.split(' ').collect::<Vec<_>>())).expect("quaff runs");
     let file = bench.path("short.pcapng");
-    for number in 0..runs {
-        let (lanes, spread) = [("4", "addresses"), ("2", "hash"), ("3", "cpu")][(number % 3) as usize];
+    for number in 0..runs(RUNS) {
+        let (lanes, spread) = [("4", "addresses"), ("2", "hash"), ("3", "cpu")][number % 3];
         let mut args = vec!["--lanes", lanes, "--spread", spread, "-d", "200ms", "-w", &file];
         args.extend(["-f", "udp"].iter().filter(|_| number % 2 == 0));
         let ended = finish(bench.capture(&args));
@@ -230,9 +234,10 @@ fn a_signal_during_the_start_ends_all_lanes() {
     let takes = begun.elapsed() * 5 / 4;
     assert!(interrupt(whole).json["failure"].is_null());
     let mut without_ledger = 0;
-    for number in 0..STARTS {
+    let starts = runs(STARTS) as u32;
+    for number in 0..starts {
         let running = start();
-        std::thread::sleep(takes * number / STARTS);
+        std::thread::sleep(takes * number / starts);
         let ended = interrupt(running);
         without_ledger += u32::from(!ended.json["received"].is_u64());
         // The signal may come before the first packet, or before quaff hears any (-1): both have no ledger.
@@ -243,14 +248,14 @@ fn a_signal_during_the_start_ends_all_lanes() {
             false => assert!(matches!(ended.code, -1 | 2), "run {number}: {} {}", ended.code, ended.stderr),
         }
     }
-    assert!((1..STARTS).contains(&without_ledger), "signals before and after the start: {without_ledger}");
+    assert!((1..starts).contains(&without_ledger), "signals before and after the start: {without_ledger}");
     generator.signal(Signal::SIGINT).expect("it runs");
     finish(generator);
 }
 
 #[test]
 fn a_disk_that_stands_still_holds_up_one_lane_of_two_and_costs_none_a_packet() {
-    const COUNT: u64 = 200_000;
+    const COUNT: u64 = 100_000;
     let test = test_name!();
     let Some(bench) = Bench::new(test, 1 << 29) else { return };
     let Some(disk) = Disk::new(test, 300) else { return };
@@ -266,7 +271,7 @@ fn a_disk_that_stands_still_holds_up_one_lane_of_two_and_costs_none_a_packet() {
     assert_adds_up(&ended, COUNT, 2);
     assert_eq!(ended.json["lossless"], true, "{}", ended.json);
     let stalled = ended.json["write_high_seconds"].as_f64().unwrap();
-    assert!(stalled > 2.0, "the disk stood still for {stalled} s only: nothing was tested");
+    assert!(stalled > 1.0, "the disk stood still for {stalled} s only: nothing was tested");
 }
 
 #[test]

@@ -185,8 +185,8 @@ fn evidence(ended: &Ended) -> Vec<Value> {
 fn evidence_is_the_same_in_many_lanes_as_in_one() {
     let bench = lab_bench!(1 << 27);
     let [tcp, probes, cut] = ["tcp.pcap", "probes.pcap", "cut.pcap"].map(|name| bench.path(name));
-    generate(&tcp, "--tcp talk --segments 4 --flows 200 --size 200 --pps 20k --count 20k");
-    generate(&probes, "--size 100 --flows 1000 --pps 20k --count 20k");
+    generate(&tcp, "--tcp talk --segments 4 --flows 200 --size 200 --pps 20k --count 10k");
+    generate(&probes, "--size 100 --flows 1000 --pps 20k --count 10k");
     for (file, lost) in [(&tcp, None), (&probes, Some(20))] {
         let made = capture(&["--read", file, "--exclude", "5211-5220,9001-9010", "-w", &cut]);
         assert_eq!(made.code, 0, "{}", made.stderr);
@@ -214,12 +214,24 @@ fn evidence_is_the_same_in_many_lanes_as_in_one() {
 fn the_verdict_of_an_interface_is_that_of_all_its_lanes() {
     let bench = lab_bench!(1 << 27);
     let [whole, cut] = ["talk.pcap", "cut.pcap"].map(|name| bench.path(name));
-    generate(&whole, "--tcp talk --segments 4 --flows 200 --size 200 --pps 20k --count 20k");
+    generate(&whole, "--tcp talk --segments 4 --flows 200 --size 200 --pps 20k --count 10k");
     let made = capture(&["--read", &whole, "--exclude", "5211-5220", "-w", &cut]);
     assert_eq!(made.code, 0, "{}", made.stderr);
     let out = |lanes: &str| bench.path(&format!("{lanes}.pcapng"));
     let ended = in_lanes(&bench, &cut, |lanes| {
-        words(&["capture", "-i", "rx0", "-f", "tcp", "--prove", "--json", "-w", &out(lanes)])
+        words(&[
+            "capture",
+            "-i",
+            "rx0",
+            "-f",
+            "tcp",
+            "--prove",
+            "--buffer",
+            "64M",
+            "--json",
+            "-w",
+            &out(lanes),
+        ])
     });
     for (lanes, ended) in LANES.iter().zip(&ended) {
         let proofs = ended.json["proof"].as_array().expect("verdicts");

@@ -182,14 +182,14 @@ fn a_folder_whose_disk_is_full_is_replaced() {
     let dirs = [bench.path("d0"), disk.path()];
     std::fs::create_dir(&dirs[0]).unwrap();
     let args = ["--dir", &dirs[0], "--dir", &dirs[1], "--rotate-size", "8M", "--buffer", "512M"];
-    let ended = bench.capture_of(&args, "--size 1500 --count 80000 --pps 20000");
-    assert_eq!((ended.code, &ended.json["written"]), (0, &80_000.into()), "{} {}", ended.json, ended.stderr);
+    let ended = bench.capture_of(&args, "--size 1500 --count 50000 --pps 20000");
+    assert_eq!((ended.code, &ended.json["written"]), (0, &50_000.into()), "{} {}", ended.json, ended.stderr);
     assert_eq!(ended.json["lossless"], true);
     let failure = &ended.json["outputs"][1]["failure"];
     assert!(failure.as_str().is_some_and(|error| error.contains("full")), "{}", ended.json);
     assert!(ended.json["notes"].to_string().contains("went to another folder"), "{}", ended.json);
     let found = verify_all(&by_time(&dirs.each_ref().map(String::as_str)));
-    assert_eq!((&found["received"], &found["lost"]), (&80_000.into(), &0.into()), "{found}");
+    assert_eq!((&found["received"], &found["lost"]), (&50_000.into(), &0.into()), "{found}");
 }
 
 #[test]

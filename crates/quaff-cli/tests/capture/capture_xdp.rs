@@ -55,6 +55,7 @@ fn assert_identity(ended: &Ended, seen: u64) -> u64 {
 
 #[test]
 fn every_frame_is_captured_in_the_driver_and_in_the_stack() {
+    const COUNT: u64 = 10_000;
     let Some(bench) = bench(test_name!()) else { return };
     let file = bench.path("all.pcapng");
     for (via, mode) in WAYS.into_iter().zip(["native, copy", "generic, copy"]) {
@@ -62,11 +63,11 @@ fn every_frame_is_captured_in_the_driver_and_in_the_stack() {
             let begun_ns = clock::wall_ns();
             let running = bench.capture(&["--via", via, "--take-from-host", "-w", &file]);
             assert!(program(&bench).is_some(), "{via}: a program is attached");
-            send(&bench, &format!("--size {size} --pps 20000 --count 20000"));
+            send(&bench, &format!("--size {size} --pps 20000 --count {COUNT}"));
             let ended = interrupt(running);
             // The stamps of frames have a number and a checksum over all bytes.
-            assert_lossless(&ended, &file, 20_000);
-            assert_eq!(assert_identity(&ended, 20_000), 0);
+            assert_lossless(&ended, &file, COUNT);
+            assert_eq!(assert_identity(&ended, COUNT), 0);
             assert_eq!(ended.json["interfaces"][0]["xdp"]["mode"], mode, "{}", ended.json);
             assert!(
                 ended.stderr.contains("takes all received packets from this machine"),

@@ -10,7 +10,7 @@ use quaff_os::Signal;
 use quaff_testkit as testing;
 use quaff_testkit::test_name;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
 
@@ -45,7 +45,7 @@ fn plain(file: &str) -> Vec<u8> {
 #[track_caller]
 fn assert_read_by(program: &str, file: &str) {
     let Some(mut command) = tool("compress", program) else { return };
-    let done = command.args(["-dc", file]).output().expect("it runs");
+    let done = command.args(["-dc", file]).stdout(Stdio::null()).output().expect("it runs");
     let words = String::from_utf8_lossy(&done.stderr).into_owned();
     assert!(done.status.success() && words.is_empty(), "{program} {file}: {words}");
 }
@@ -246,25 +246,25 @@ fn compression_that_does_not_keep_up_costs_no_packet() {
     // Level 19 compresses a few MB/s; 40 arrive.
     let running =
         bench.capture(&["--dir", &dir, "--compress", "zstd:19", "--buffer", "64M", "--rotate-size", "32M"]);
-    bench.generate("--size 1000 --count 160000 --pps 40000");
+    bench.generate("--size 1000 --count 100000 --pps 40000");
     let ended = interrupt(running);
-    assert_eq!((ended.code, &ended.json["written"]), (0, &160_000.into()), "{} {}", ended.json, ended.stderr);
+    assert_eq!((ended.code, &ended.json["written"]), (0, &100_000.into()), "{} {}", ended.json, ended.stderr);
     let compression = &ended.json["compression"];
     let stored = compression["stored_bytes"].as_u64().unwrap();
     // A quarter of the buffer may be compressed at the end, and what the thread does meanwhile.
-    assert!(stored > 64 << 20, "{compression}");
+    assert!(stored > 40 << 20, "{compression}");
     assert!(stored < compression["plain_bytes"].as_u64().unwrap(), "{compression}");
     let files = ours(Path::new(&dir));
     files.iter().for_each(|file| assert_read_by("zstd", file));
     let found = verify(&files.iter().map(String::as_str).collect::<Vec<_>>());
-    assert_eq!((&found["received"], &found["complete"]), (&160_000.into(), &true.into()), "{found}");
+    assert_eq!((&found["received"], &found["complete"]), (&100_000.into(), &true.into()), "{found}");
     // Into one file, which is not rotated, the same.
     let file = bench.path("one.pcapng.zst");
     let ended = bench.capture_of(
         &["-w", &file, "--compress", "zstd:19", "--buffer", "64M"],
-        "--size 1000 --count 100000 --pps 40000",
+        "--size 1000 --count 60000 --pps 40000",
     );
-    support::assert_lossless(&ended, &file, 100_000);
+    support::assert_lossless(&ended, &file, 60_000);
     assert!(ended.json["compression"]["stored_frames"].as_u64() > Some(0), "{}", ended.json);
 }
 
@@ -279,7 +279,7 @@ fn real_traffic_at_1_gbps_is_compressed_without_a_loss() {
         bench.capture(&[&["-w", &file, "--compress", "zstd:1", "--buffer", "1G"][..], &cores].concat());
     let mix = mix.display().to_string();
     let mut sender = bench.lab.tx.command(QUAFF).expect("a command in the lab");
-    sender.args(["replay", &mix, "-o", "tx0", "--mbps", "1000", "--loop", "1000000", "--duration", "8s"]);
+    sender.args(["replay", &mix, "-o", "tx0", "--mbps", "1000", "--loop", "1000000", "--duration", "4s"]);
     sender.args(["--json", "--cpu", "0"]);
     let sent = finish(ChildProcess::start(sender).expect("quaff runs"));
     assert_eq!(sent.code, 0, "{} {}", sent.json, sent.stderr);

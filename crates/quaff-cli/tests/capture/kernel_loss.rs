@@ -138,15 +138,15 @@ fn a_lane_that_is_held_loses_in_the_ring_and_the_place_is_in_the_file() {
 
 #[test]
 fn losses_under_load_stand_where_numbers_are_missing() {
-    const COUNT: u64 = 260_000;
+    const COUNT: u64 = 150_000;
     let bench = lab_bench!(1 << 28);
     let file = bench.path("held.pcapng");
     let running = bench.capture(&["-w", &file, "--ring", RING]);
     let pid = running.pid();
     std::thread::scope(|scope| {
         scope.spawn(move || {
-            // After the third time it reaches a few blocks only: two losses within one ring.
-            for run_ms in [900, 900, 900, 2] {
+            // After the second time it reaches a few blocks only: two losses within one ring.
+            for run_ms in [600, 600, 2] {
                 std::thread::sleep(Duration::from_millis(run_ms));
                 process::send(pid, Signal::SIGSTOP).expect("it runs");
                 std::thread::sleep(Duration::from_millis(700));
