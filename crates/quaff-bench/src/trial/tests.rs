@@ -41,7 +41,7 @@ fn there(lab: &Lab, streams: Vec<StreamPlan>) -> Direction {
 }
 
 fn plan(directions: Vec<Direction>) -> TrialPlan {
-    TrialPlan { directions, residual_s: 2.0, is_by_second: true, hardware_time: false }
+    TrialPlan { directions, residual_s: 1.0, is_by_second: true, hardware_time: false }
 }
 
 fn run(plan: &TrialPlan) -> TrialReport {

@@ -187,7 +187,7 @@ fn a_loss_that_a_capturer_hides_is_in_the_tables() {
 #[test]
 fn whenever_it_is_interrupted_nothing_is_left() {
     let bench = lab_bench!(1 << 30);
-    for delay_ms in [0, 300, 700, 1200, 1800, 2500, 3500] {
+    for delay_ms in [0, 300, 900, 1800, 3000] {
         let dir = tempfile::tempdir_in(bench.dir.path()).expect("a folder");
         let args = ["--rivals", "quaff,tcpdump", "--sizes", "64", "--pps", "50k", "--count", "20k"];
         let mut running = start(dir.path(), &args);

@@ -45,7 +45,7 @@ fn every_packet_of_an_interface_is_in_a_flow_and_every_record_in_the_file() {
     let running = start(&bench, &args);
     bench.generate("--size 100 --count 30000 --pps 20000 --flows 300");
     // With nothing to receive, the clock of the machine ends them.
-    std::thread::sleep(Duration::from_secs(2));
+    std::thread::sleep(Duration::from_secs(1));
     let ended = interrupt(running);
     let ledger = whole(&ended, 30_000);
     assert_eq!((ended.code, &ledger["lossless"]), (0, &true.into()), "{ledger} {}", ended.stderr);

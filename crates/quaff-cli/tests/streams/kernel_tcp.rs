@@ -24,6 +24,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 const TEST: &str = "connections_of_the_kernel_lose_nothing_that_was_captured";
@@ -98,28 +99,51 @@ fn connections_of_the_kernel_lose_nothing_that_was_captured() {
         return;
     }
     let mut draw = Draw::new();
-    let (mut runs, mut hits, mut misses) = (0, 0, Vec::new());
-    for case in cases() {
-        let Some(lab) = prepared(&case) else { return };
-        let (files, flows, counts) = captured(&lab, &case, dir.path());
-        for (end, file) in files.iter().enumerate() {
-            let what = format!("{}, end {end}, {counts:?}", case.name);
-            assert_lossless(&what, file, flows);
-            for (truth, report) in removals(file, &mut draw) {
-                let [low, high] = ["loss_low", "loss_high"].map(|field| report["tcp"][field].as_f64());
-                let (low, high) = (low.expect("evidence"), high.expect("evidence"));
-                assert!(high < 0.25, "{what}: {truth} in {low} to {high}: {report}");
-                runs += 1;
-                match low <= truth && truth <= high {
-                    true => hits += 1,
-                    false => misses.push(format!("{what}: {truth} is not in {low} to {high}")),
+    let cases = cases().into_iter().map(|case| (case, [0, 1].map(|_| Removal::draw(&mut draw))));
+    let (cases, found) = (Mutex::new(cases.collect::<Vec<_>>()), Mutex::new(Vec::new()));
+    // Connections wait most of the time, so two networks do not take time from each other.
+    std::thread::scope(|scope| {
+        for worker in ["one", "other"] {
+            let dir = dir.path().join(worker);
+            let (cases, found) = (&cases, &found);
+            scope.spawn(move || {
+                std::fs::create_dir(&dir).expect("a folder");
+                while let Some((case, removals)) = next(cases) {
+                    let Some(intervals) = intervals(&case, &removals, &dir) else { return };
+                    found.lock().unwrap_or_else(PoisonError::into_inner).extend(intervals);
                 }
-            }
-            std::fs::remove_file(file).expect("removed");
+            });
         }
-    }
+    });
+    let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let misses: Vec<_> = found.iter().filter_map(|interval| interval.as_ref().err()).collect();
     // Of intervals of 95 %, with three deviations of their number.
-    assert!(hits * 100 >= runs * 89, "{hits} of {runs}: {misses:#?}");
+    assert!(misses.len() * 100 <= found.len() * 11, "{} of {}: {misses:#?}", misses.len(), found.len());
+}
+
+fn next<T>(cases: &Mutex<Vec<T>>) -> Option<T> {
+    cases.lock().unwrap_or_else(PoisonError::into_inner).pop()
+}
+
+/// Captures a case and removes packets from its files: for each way the interval has the true share, or words.
+/// `None` after a skip.
+fn intervals(case: &Case, removals: &[Removal; 2], dir: &Path) -> Option<Vec<Result<(), String>>> {
+    let lab = prepared(case)?;
+    let (files, flows, counts) = captured(&lab, case, dir);
+    let mut found = Vec::new();
+    for (end, (file, removal)) in files.iter().zip(removals).enumerate() {
+        let what = format!("{}, end {end}, {counts:?}", case.name);
+        assert_lossless(&what, file, flows);
+        for (truth, report) in removal.of(file) {
+            let [low, high] = ["loss_low", "loss_high"].map(|field| report["tcp"][field].as_f64());
+            let (low, high) = (low.expect("evidence"), high.expect("evidence"));
+            assert!(high < 0.25, "{what}: {truth} in {low} to {high}: {report}");
+            let has_it = low <= truth && truth <= high;
+            found.push(has_it.then_some(()).ok_or(format!("{what}: {truth} is not in {low} to {high}")));
+        }
+        std::fs::remove_file(file).expect("removed");
+    }
+    Some(found)
 }
 
 /// A lab with the path of the case; `None` after a skip.
@@ -236,22 +260,40 @@ fn assert_lossless(what: &str, file: &str, flows: u64) {
     assert!(words.starts_with("complete as far as can be known ("), "{what}: {report}");
 }
 
-/// Removes packets in several ways, of which the share is known, and verifies the rest.
-fn removals(file: &str, draw: &mut Draw) -> Vec<(f64, Value)> {
-    let mut found = Vec::new();
-    for loss in ["0.5", "2", "5", "2,6"] {
-        let report = verify(&["--inject-loss", loss, "--seed", &draw.between(1, 1 << 40).to_string(), file]);
-        found.push((report["tcp"]["injected"]["ratio"].as_f64().expect("a ratio"), report));
+/// Several ways to remove packets from a file.
+struct Removal {
+    /// The loss to inject, and its seed.
+    injected: [(&'static str, u64); 4],
+    /// One of 32 packets of each direction of each connection: the hosts count them in the IP header.
+    number: u64,
+}
+
+impl Removal {
+    fn draw(draw: &mut Draw) -> Self {
+        let injected = ["0.5", "2", "5", "2,6"].map(|loss| (loss, draw.between(1, 1 << 40)));
+        Self { injected, number: draw.between(0, 31) }
     }
-    // One of 32 packets of each direction of each connection: the hosts count them in the IP header.
+
+    /// The share that is missing, which is known, and the report on the rest.
+    fn of(&self, file: &str) -> Vec<(f64, Value)> {
+        let mut found = Vec::new();
+        for (loss, seed) in self.injected {
+            let report = verify(&["--inject-loss", loss, "--seed", &seed.to_string(), file]);
+            found.push((report["tcp"]["injected"]["ratio"].as_f64().expect("a ratio"), report));
+        }
+        found.push(without_one_of_32(file, self.number));
+        found
+    }
+}
+
+fn without_one_of_32(file: &str, number: u64) -> (f64, Value) {
     let cut = format!("{file}.cut");
-    let filter = format!("not (ip[5] & 0x1f = {})", draw.between(0, 31));
+    let filter = format!("not (ip[5] & 0x1f = {number})");
     run(Command::new(QUAFF).args(["capture", "--read", file, "-f", &filter, "-w", &cut]));
     let [all, report] = [file, &cut].map(|file| verify(&[file]));
     let [all, kept] = [&all, &report].map(|report| report["frames"].as_f64().expect("a number"));
-    found.push((1.0 - kept / all, report));
     std::fs::remove_file(cut).expect("removed");
-    found
+    (1.0 - kept / all, report)
 }
 
 /// A conversation between a client and a server.

@@ -48,7 +48,7 @@ fn loss_doubles_and_reordering_are_found_exactly_as_they_were_made() {
         ..Rules::default()
     };
     // 3920 frames pass; none of them is both duplicated and delayed.
-    let ask = ask(Over::Path, 4000, 2000.0);
+    let ask = ask(Over::Path, 4000, 4000.0);
     let run = || {
         let (report, counts) = bed.with(rules.clone(), || trial(&mut bed.session(), &ask));
         assert_eq!((counts.dropped, counts.passed, counts.duplicated, counts.delayed), (80, 3920, 19, 9));
@@ -69,9 +69,9 @@ fn the_delay_is_what_the_path_holds_and_the_instrument_adds() {
     let hold = Duration::from_millis(5);
     let hold_ns = hold.as_nanos() as f64;
     let run = || {
-        let null = trial(&mut bed.session(), &ask(Over::Null, 1000, 1000.0));
+        let null = trial(&mut bed.session(), &ask(Over::Null, 500, 1000.0));
         let rules = Rules { hold, ..Rules::default() };
-        let ask = ask(Over::Path, 1000, 1000.0);
+        let ask = ask(Over::Path, 500, 1000.0);
         let (report, counts) = bed.with(rules, || trial(&mut bed.session(), &ask));
         assert_eq!((only(&null).total.lost, only(&report).total.lost), (0, 0), "{null:?} {report:?}");
         let (null_ns, ns) = (median_ns(&null), median_ns(&report));
@@ -132,7 +132,7 @@ fn a_router_that_forgets_an_address_learns_it_again() {
     let mut session = Session::open(&path, None, None).expect("a path");
     let mut has_forgotten = false;
     let report = session
-        .trial(&ask(Over::Path, 2000, 1000.0), &mut |progress| {
+        .trial(&ask(Over::Path, 1000, 1000.0), &mut |progress| {
             if progress.received > 200 && !has_forgotten {
                 let flush = ["-n", &mid.name, "neigh", "flush", "dev", MIDDLE_IFS[1]];
                 has_forgotten = Command::new("ip").args(flush).status().is_ok_and(|status| status.success());
