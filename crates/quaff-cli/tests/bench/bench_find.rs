@@ -41,8 +41,7 @@ fn find(what: Wanted) -> Find {
         what,
         method: Method::Mlr,
         sizes: vec![Size::Bytes(512)],
-        // The default buffer takes longer to populate than a trial.
-        setting: Setting { buffer_mib: Some(256), ..Setting::default() },
+        setting: Setting::default(),
         rivals: Vec::new(),
         seconds: TRIAL,
         goal_loss: 0.0,
