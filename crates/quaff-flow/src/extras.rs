@@ -5,11 +5,12 @@
 
 use crate::application::{Decrypter, PAYLOAD_BYTES, QuicClient, application, is_tls};
 use crate::fragments::Held;
-use crate::headers::{ACK, FIN, Headers, SYN, read};
+use crate::headers::{Headers, read};
 use crate::packet::Packet;
 use crate::plan::ExtrasPlan;
 use crate::record::{Application, DirectionExtras, Extras, RecordKey};
 use quaff_wire::flow::{FlowPacket, TcpFields};
+use quaff_wire::net::agreement::{ACK, FIN, SYN};
 use quaff_wire::net::{UDP, UDP_BYTES};
 
 /// Maximum known holes in the sequence numbers of a direction; others are forgotten, and count neither as lost nor as

@@ -3,12 +3,7 @@
 use crate::key::{Keys, PacketKey};
 use crate::packet::{Instant, Packet};
 use quaff_wire::flow::{FlowPacket, NoFlow};
-
-/// Flags of TCP (RFC 9293, section 3.1).
-pub(crate) const FIN: u8 = 0x01;
-pub(crate) const SYN: u8 = 0x02;
-pub(crate) const RST: u8 = 0x04;
-pub(crate) const ACK: u8 = 0x10;
+use quaff_wire::net::agreement::{Numbers, RST, SYN};
 
 /// A packet of a batch.
 #[derive(Debug, Clone, Copy, Default)]
@@ -19,8 +14,10 @@ pub(crate) struct Headers {
     pub(crate) ip_bytes: u32,
     pub(crate) time_ns: u64,
     pub(crate) now: Instant,
-    /// Sequence number of a TCP packet with SYN.
+    /// Sequence number and acknowledgment of a TCP packet with SYN or RST; of others 0 before
+    /// [`Self::with_numbers`].
     pub(crate) sequence: u32,
+    pub(crate) acknowledgment: u32,
     /// Index of the packet in its batch.
     pub(crate) number: u32,
     pub(crate) tcp_flags: u8,
@@ -40,22 +37,38 @@ impl Headers {
         now: Instant,
         number: u32,
     ) -> Self {
+        let Numbers { sequence, acknowledgment, .. } = match read.tcp_flags & (SYN | RST) {
+            0 => Numbers::default(),
+            _ => read.numbers(packet.bytes),
+        };
         Self {
             of: keys.key(read, packet.tunnel, packet.interface),
             candidate: crate::wheel::NONE,
             ip_bytes: read.ip_bytes,
             time_ns: packet.time_ns,
             now,
-            sequence: match read.tcp_flags & SYN {
-                0 => 0,
-                _ => read.tcp(packet.bytes).map_or(0, |tcp| tcp.sequence),
-            },
+            sequence,
+            acknowledgment,
             number,
             tcp_flags: read.tcp_flags,
             tos: read.tos,
             ttl: read.ttl,
             is_fragment: read.fragment.is_some(),
         }
+    }
+
+    /// The same with the numbers of `packet`, from which it was built.
+    #[cold]
+    pub(crate) fn with_numbers(&self, packet: &Packet<'_>) -> Self {
+        let numbers = read(packet).map_or(Numbers::default(), |read| read.numbers(packet.bytes));
+        let Numbers { sequence, acknowledgment, .. } = numbers;
+        Self { sequence, acknowledgment, ..*self }
+    }
+
+    /// The fields that decide about begin and end of a connection.
+    pub(crate) fn numbers(&self) -> Numbers {
+        let Self { tcp_flags: flags, sequence, acknowledgment, .. } = *self;
+        Numbers { flags, sequence, acknowledgment }
     }
 }
 

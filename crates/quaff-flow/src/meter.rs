@@ -16,8 +16,8 @@
 //!   active time after its first packet. A packet at or after a due time belongs to the next piece, or, if the flow is
 //!   due, to another conversation. Of two due times the earlier decides the reason, of equal ones idle.
 //! - TCP is closed by RST or by FIN of both ends (in a uniflow, and where a host talks to itself on one port, by
-//!   either). A SYN without ACK that does not repeat the SYN before begins another conversation if the connection is
-//!   closed, or its SYN was answered.
+//!   either), and another connection begins, as [`Connection`](quaff_wire::net::agreement::Connection) decides by what
+//!   both ends acknowledge.
 //! - The initiator is decided by the first packet of a conversation: sender of SYN, receiver of SYN-ACK, sender of an
 //!   ICMP request or receiver of a reply, receiver of a packet from a port below 1024 to one from 32768, otherwise the
 //!   sender. In its first piece a SYN that comes later is the stronger evidence. Later pieces keep it.
@@ -31,7 +31,7 @@ mod tests;
 
 use crate::extras::{Body, ExtrasTable};
 use crate::fragments::{FirstFragment, FragmentLimits, Fragments, Held};
-use crate::headers::{FIN, Headers, RST, SYN, add_tag, read};
+use crate::headers::{Headers, add_tag, read};
 use crate::key::Keys;
 use crate::ledger::FlowLedger;
 use crate::packet::{Clock, Instant, Packet};
@@ -42,6 +42,7 @@ use crate::sampling::Sampler;
 use crate::table::{Counters, FIXED_BYTES, FLOW_BYTES, Hot, Pages, State, Table};
 use crate::wheel::{NONE, WHEEL_BYTES, Wheel};
 use quaff_wire::flow::{FlowPacket, NoFlow};
+use quaff_wire::net::agreement::{FIN, RST, SYN};
 
 /// Maximum packets whose headers are read, and whose lines of the index are loaded, before the first is metered.
 const BATCH: usize = 64;
@@ -407,7 +408,7 @@ impl Meter {
             Some(hot) => add_usual(hot, headers, self.now.ns, &self.plan),
             None => false,
         };
-        let flow = if is_added { headers.candidate } else { self.count_unusual(headers, sink) };
+        let flow = if is_added { headers.candidate } else { self.count_unusual(headers, &body, sink) };
         self.ledger.live.add(headers.ip_bytes.into());
         if let Some(extras) = &mut self.extras {
             extras.add(flow, headers, body);
@@ -417,8 +418,18 @@ impl Meter {
     /// Adds a packet to its flow. The packet may begin the flow, end a piece before it, or change the time at which the
     /// flow is due.
     #[inline(never)]
-    fn count_unusual(&mut self, headers: &Headers, sink: &mut dyn FlowSink) -> u32 {
-        let (flow, filed_ns) = match self.table.find(&headers.of, headers.candidate) {
+    fn count_unusual(&mut self, headers: &Headers, body: &Body<'_>, sink: &mut dyn FlowSink) -> u32 {
+        let known = self.table.find(&headers.of, headers.candidate);
+        let is_watched = known.is_some_and(|flow| self.table.pool.hot(flow).state.is_watched());
+        let with_numbers;
+        let headers = match body {
+            Body::Captured(packet) if is_watched => {
+                with_numbers = headers.with_numbers(packet);
+                &with_numbers
+            }
+            _ => headers,
+        };
+        let (flow, filed_ns) = match known {
             Some(flow) => (flow, Some(self.end_before(flow, headers, sink))),
             None => (self.open(headers, sink), None),
         };
@@ -428,8 +439,8 @@ impl Meter {
         match filed_ns {
             // The wheel returns the flow in time, and the flow is filed again then.
             Some(filed_ns) if due_ns >= filed_ns => {
-                if !hot.standing.is_active() {
-                    hot.standing.set_active();
+                if !hot.state.is_active() {
+                    hot.state.set_active();
                 }
             }
             filed_ns => {
@@ -461,7 +472,7 @@ impl Meter {
         let hot = self.table.pool.hot(flow);
         let due = Due::of(hot, &self.plan);
         let is_due = self.now.ns >= due.ns();
-        let is_other = rules::is_new_connection(hot, headers);
+        let is_other = rules::is_new_connection(hot, headers, &self.plan);
         let is_full = hot.directions.iter().any(|counters| counters.packets == u32::MAX);
         if is_due || is_other || is_full {
             let reason = match (is_due, is_other) {
@@ -470,7 +481,8 @@ impl Meter {
                 // Its counters are full: the piece ends, and the flow continues.
                 (false, false) => EndReason::Active,
             };
-            self.end_piece(flow, headers, reason, is_other || self.now.ns >= due.idle_ns, sink);
+            let ends_flow = is_other || self.now.ns >= due.idle_ns;
+            self.end_piece(flow, headers, reason, (ends_flow, is_other), sink);
         }
         due.ns()
     }
@@ -481,13 +493,13 @@ impl Meter {
         flow: u32,
         headers: &Headers,
         reason: EndReason,
-        ends_flow: bool,
+        (ends_flow, is_new_connection): (bool, bool),
         sink: &mut dyn FlowSink,
     ) {
         self.emit(flow, reason, sink);
         let hot = self.table.pool.hot_mut(flow);
         match ends_flow {
-            true => hot.begin_flow(headers.of.key, headers.of.network),
+            true => rules::begin_flow(hot, headers, is_new_connection, &self.plan),
             false => hot.begin_piece(),
         }
         if let (Some(extras), true) = (&mut self.extras, ends_flow) {
@@ -529,13 +541,14 @@ impl Meter {
 #[inline(always)]
 fn add_usual(hot: &mut Hot, headers: &Headers, now_ns: u64, plan: &MeterPlan) -> bool {
     let is_usual = headers.tcp_flags & (SYN | FIN | RST) == 0
+        && !hot.state.is_watched()
         && hot.only_grows(headers.of.is_from_high, headers.time_ns)
         && now_ns < Due::of(hot, plan).ns()
         && hot.directions[0].packets.max(hot.directions[1].packets) < u32::MAX;
     if is_usual {
         rules::add_plain(hot, headers, plan);
-        if !hot.standing.is_active() {
-            hot.standing.set_active();
+        if !hot.state.is_active() {
+            hot.state.set_active();
         }
     }
     is_usual
@@ -548,7 +561,7 @@ fn record(hot: &Hot, end_reason: EndReason) -> FlowRecord {
         key: hot.key.record(hot.network, is_from_high),
         forward: direction(is_from_high),
         reverse: direction(!is_from_high),
-        initiator: match hot.standing.rule() {
+        initiator: match hot.state.rule() {
             0 => InitiatorRule::Sender,
             1 => InitiatorRule::Syn,
             2 => InitiatorRule::SynAck,

@@ -3,10 +3,11 @@
 //! They depend on nothing else, so records do not depend on batches, on lanes, or on the moment at which a timeout is
 //! noticed.
 
-use crate::headers::{ACK, FIN, Headers, RST, SYN};
+use crate::headers::Headers;
 use crate::plan::MeterPlan;
 use crate::record::{EndReason, InitiatorRule};
 use crate::table::{Hot, State};
+use quaff_wire::net::agreement::{ACK, FIN, RST, SYN};
 
 /// Ports below this are services; ports from `EPHEMERAL_PORTS` on are ephemeral (Linux's default; IANA's 49152 is above
 /// it).
@@ -65,20 +66,30 @@ impl Due {
     }
 }
 
-/// True if a packet begins another TCP connection on the ports of a known one: a SYN that does not repeat the previous
-/// one, after the connection was closed or its SYN was answered.
+/// True if a packet begins another TCP connection on the ports of a known one.
 #[inline]
-pub(crate) fn is_new_connection(hot: &Hot, packet: &Headers) -> bool {
-    if packet.tcp_flags & (SYN | ACK) != SYN {
-        return false;
+pub(crate) fn is_new_connection(hot: &Hot, packet: &Headers, plan: &MeterPlan) -> bool {
+    let may_be = packet.tcp_flags & SYN != 0 || hot.state.is_watched();
+    may_be && hot.connection().is_another(packet.of.is_from_high, &packet.numbers(), has_one_end(hot, plan))
+}
+
+/// Begins another conversation with the key of a known one. If `is_new_connection`, the packet decided so, perhaps
+/// about an earlier SYN, whose sender is the initiator.
+pub(crate) fn begin_flow(hot: &mut Hot, packet: &Headers, is_new_connection: bool, plan: &MeterPlan) {
+    let (connection, initiator) = match is_new_connection {
+        true => hot.connection().another(&packet.numbers()),
+        false => Default::default(),
+    };
+    hot.begin_flow(packet.of.key, packet.of.network);
+    hot.set_connection(connection);
+    if let Some(is_high) = initiator.filter(|_| plan.is_biflow) {
+        hot.set_initiator(InitiatorRule::Syn, is_high);
     }
-    let state = hot.state;
-    let is_known = state.has(State::SYN_KNOWN);
-    let is_same_side = state.has(State::SYN_FROM_HIGH) == packet.of.is_from_high;
-    if is_known && is_same_side && hot.syn_sequence == packet.sequence {
-        return false;
-    }
-    state.has(State::CLOSED) || is_known && state.has(State::ANSWERED)
+}
+
+/// True if one sender is all that a flow has.
+fn has_one_end(hot: &Hot, plan: &MeterPlan) -> bool {
+    !plan.is_biflow || hot.key.has_equal_ends()
 }
 
 /// The rule by which a packet identifies the initiator, and true if that is the high end.
@@ -104,13 +115,18 @@ pub(crate) fn initiator(packet: &Headers, plan: &MeterPlan) -> (InitiatorRule, b
 /// Adds a packet to its flow.
 #[inline]
 pub(crate) fn add(hot: &mut Hot, packet: &Headers, plan: &MeterPlan) {
+    if packet.tcp_flags & (SYN | FIN | RST) != 0 || hot.state.is_watched() {
+        let mut connection = hot.connection();
+        connection.add(packet.of.is_from_high, &packet.numbers(), has_one_end(hot, plan));
+        hot.set_connection(connection);
+    }
     add_plain(hot, packet, plan);
-    if packet.tcp_flags & (SYN | FIN | RST) != 0 {
-        add_flags(hot, packet, plan);
+    if packet.tcp_flags & SYN != 0 {
+        improve_initiator(hot, packet, plan);
     }
 }
 
-/// Adds a packet to its flow, except for the effects of SYN, FIN and RST.
+/// Adds a packet to its flow, except for what it decides about the connection.
 #[inline(always)]
 pub(crate) fn add_plain(hot: &mut Hot, packet: &Headers, plan: &MeterPlan) {
     let is_from_high = packet.of.is_from_high;
@@ -127,42 +143,19 @@ pub(crate) fn add_plain(hot: &mut Hot, packet: &Headers, plan: &MeterPlan) {
     counters.packets += 1;
     counters.bytes += u64::from(packet.ip_bytes);
     counters.tcp_flags |= packet.tcp_flags;
-    if hot.standing.rule() == 0 && !hot.state.has(State::CONTINUED) {
-        set_initiator(hot, packet, plan);
+    if hot.state.rule() == 0 && !hot.state.has(State::CONTINUED) {
+        let (rule, is_high) = initiator(packet, plan);
+        hot.set_initiator(rule, is_high);
     }
     if packet.tcp_flags & ACK != 0 && !hot.state.has(State::ANSWERED) {
         hot.state.set(State::ANSWERED, true);
     }
 }
 
-fn set_initiator(hot: &mut Hot, packet: &Headers, plan: &MeterPlan) {
+/// A SYN that comes later is stronger evidence than the first packet.
+fn improve_initiator(hot: &mut Hot, packet: &Headers, plan: &MeterPlan) {
     let (rule, is_high) = initiator(packet, plan);
-    hot.standing.set_rule(rule as u8);
-    // A host that talks to itself on one port has only one direction.
-    hot.state.set(State::FROM_HIGH, is_high && !hot.key.has_equal_ends());
-}
-
-/// Updates the state of the connection by a packet with SYN, FIN or RST.
-fn add_flags(hot: &mut Hot, packet: &Headers, plan: &MeterPlan) {
-    let (flags, is_from_high) = (packet.tcp_flags, packet.of.is_from_high);
-    if flags & SYN != 0 {
-        let rule = initiator(packet, plan).0 as u8;
-        if rule < hot.standing.rule() && !hot.state.has(State::CONTINUED) {
-            set_initiator(hot, packet, plan);
-        }
-        if flags & ACK == 0 {
-            hot.syn_sequence = packet.sequence;
-            hot.state.set(State::SYN_KNOWN, true);
-            hot.state.set(State::SYN_FROM_HIGH, is_from_high);
-        }
+    if (rule as u8) < hot.state.rule() && !hot.state.has(State::CONTINUED) {
+        hot.set_initiator(rule, is_high);
     }
-    if flags & (FIN | RST) == 0 || hot.state.has(State::CLOSED) {
-        return;
-    }
-    if flags & FIN != 0 {
-        hot.state.set(if is_from_high { State::FIN_HIGH } else { State::FIN_LOW }, true);
-    }
-    let has_one_end = !plan.is_biflow || hot.key.has_equal_ends();
-    let is_finished = hot.state.has(State::FIN_LOW) && (has_one_end || hot.state.has(State::FIN_HIGH));
-    hot.state.set(State::CLOSED, flags & RST != 0 || is_finished);
 }

@@ -13,7 +13,7 @@ use crate::save::{Kept, SavedPiece, Saves, has_word};
 use crate::script::{Common, Script};
 use crate::shape::Shape;
 use crate::stream::{Gate, Search};
-use crate::table::FlowTable;
+use crate::table::{Begin, FlowKey, FlowTable};
 use crate::trigger::Event;
 use crate::{EnginePlan, Source};
 use mlua::Value;
@@ -21,9 +21,10 @@ use quaff_stream::application::dns::DnsMessage;
 use quaff_stream::application::lines::{Line, Lines};
 use quaff_stream::datagram::{Datagram, Datagrams};
 use quaff_stream::policy::PolicyMap;
-use quaff_stream::tracker::{Closed, ConnectionSink, Opened, TrackPacket, Tracker, sorted};
+use quaff_stream::tracker::{Closed, ConnectionSink, Ends, Opened, TrackPacket, Tracker, sorted};
 use quaff_stream::{Difference, EndReason, Event as StreamEvent, GapCause, Sender};
 use quaff_wire::flow::{FlowPacket, is_icmp};
+use quaff_wire::net::agreement::Numbers;
 use quaff_wire::net::{TCP, UDP, UDP_BYTES};
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -383,20 +384,12 @@ impl Core {
         let ends = [0, 1].map(|end| SocketAddr::new(read.addresses[end], read.ports[end]));
         let key = (read.protocol, sorted(ends));
         let is_high = key.1[0] != ends[0];
-        let place = match self.table.find(&key, read.tcp_flags) {
-            Some(place) => place,
-            None => {
-                if let Some(left) = self.table.take_for(&key) {
-                    self.end_flow(left);
-                }
-                // If the answer to a SYN comes first, its receiver is the client.
-                let is_answer = read.protocol == TCP && read.tcp_flags & 0x12 == 0x12;
-                let [client, server] = if is_answer { [ends[1], ends[0]] } else { ends };
-                let slot = self.begin_flow((client, server, read.protocol), client == key.1[0], packet);
-                self.table.insert(key, packet.time_ns, slot)
-            }
+        let numbers = read.numbers(packet.bytes);
+        let place = match self.table.find(&key, is_high, &numbers) {
+            Ok(place) => place,
+            Err(begin) => self.insert_flow(packet, key, begin.client_and_server(&key, ends, &numbers), begin),
         };
-        self.table.touch(place, read.tcp_flags, is_high, packet.time_ns);
+        self.table.touch(place, is_high, &numbers, packet.time_ns);
         let Some(slot) = self.table.get(place) else { return };
         if !std::mem::take(&mut slot.is_fresh) {
             slot.flow.count(packet.wire_bytes, packet.time_ns);
@@ -411,11 +404,20 @@ impl Core {
         }
     }
 
+    /// Adds a flow with its first packet.
+    fn insert_flow(&mut self, packet: &Packet, key: FlowKey, [client, server]: Ends, begin: Begin) -> u32 {
+        if let Some(left) = self.table.take_for(&key) {
+            self.end_flow(left);
+        }
+        let slot = self.begin_flow((client, server, key.0), client == key.1[0], packet);
+        self.table.insert(key, begin, packet.time_ns, slot)
+    }
+
     /// Passes the message in a datagram on that was put together.
     fn whole_datagram(&mut self, read: &FlowPacket, bytes: &[u8]) {
         let ends = [0, 1].map(|end| SocketAddr::new(read.addresses[end], read.ports[end]));
-        let place = self.table.find(&(UDP, sorted(ends)), 0);
-        let Some(slot) = place.and_then(|place| self.table.get(place)) else { return };
+        let place = self.table.find(&(UDP, sorted(ends)), false, &Numbers::default());
+        let Some(slot) = place.ok().and_then(|place| self.table.get(place)) else { return };
         let (flow, side, mask) = (slot.flow.clone(), usize::from(slot.flow.client != ends[0]), slot.mask);
         self.datagram(&flow, mask & self.applications_mask, side, read, bytes);
     }

@@ -1,8 +1,11 @@
-//! TCP flows that are not reassembled, and UDP flows: identified by their endpoints, ended by time, FIN or RST.
+//! TCP flows that are not reassembled, and UDP flows: identified by their endpoints, ended by time, and those of TCP by
+//! what both ends acknowledge ([`Connection`]).
 //!
 //! Time is packet time. The table is bounded: if it is full, the flow that would expire first ends early.
 
 use quaff_stream::tracker::Ends;
+use quaff_wire::net::TCP;
+use quaff_wire::net::agreement::{ACK, Connection, Numbers, SYN};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
@@ -16,13 +19,6 @@ const CLOSED_NS: u64 = 60_000_000_000;
 
 /// Minimum number of stale timers before they are removed.
 const STALE_MIN: usize = 1024;
-
-const FIN: u8 = 1;
-const SYN: u8 = 2;
-const RST: u8 = 4;
-const ACK: u8 = 16;
-/// Both directions have ended.
-const CLOSED: u8 = 0b11;
 
 /// Protocol and endpoints, the lower one first.
 pub(crate) type FlowKey = (u8, Ends);
@@ -41,19 +37,45 @@ struct Entry<T> {
     key: FlowKey,
     number: u64,
     last_ns: u64,
-    /// Directions that have ended: from the lower endpoint, and from the other one.
-    ended: u8,
+    /// Its high end is the higher endpoint.
+    connection: Connection,
     value: T,
+}
+
+/// A flow before its first packet.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Begin {
+    connection: Connection,
+    /// The sender of its SYN, true for the higher endpoint, if that came in the flow before.
+    client: Option<bool>,
+}
+
+impl Begin {
+    /// The client and the server of a flow whose first packet is from the first of `ends`.
+    pub(crate) fn client_and_server(&self, key: &FlowKey, ends: Ends, packet: &Numbers) -> Ends {
+        let is_answer = key.0 == TCP && packet.flags & (SYN | ACK) == SYN | ACK;
+        let is_of_second = match self.client {
+            Some(is_high) => key.1[usize::from(is_high)] != ends[0],
+            // If the answer to a SYN comes first, its receiver is the client.
+            None => is_answer,
+        };
+        if is_of_second { [ends[1], ends[0]] } else { ends }
+    }
 }
 
 impl<T> Entry<T> {
     fn due_ns(&self) -> u64 {
         let wait_ns = match self.key.0 {
-            quaff_wire::net::TCP if self.ended == CLOSED => CLOSED_NS,
-            quaff_wire::net::TCP => TCP_IDLE_NS,
+            TCP if self.connection.is_closed() => CLOSED_NS,
+            TCP => TCP_IDLE_NS,
             _ => UDP_IDLE_NS,
         };
         self.last_ns.saturating_add(wait_ns)
+    }
+
+    /// True if one endpoint is both.
+    fn has_one_end(&self) -> bool {
+        self.key.1[0] == self.key.1[1]
     }
 }
 
@@ -79,25 +101,28 @@ impl<T> FlowTable<T> {
         None
     }
 
-    /// The index of a flow. A SYN after the end of a connection belongs to a new one: the old flow is not found.
-    pub(crate) fn find(&self, key: &FlowKey, flags: u8) -> Option<u32> {
-        let place = *self.index.get(key)?;
-        let entry = self.slots[place as usize].as_ref()?;
-        let is_other = entry.ended == CLOSED && flags & (SYN | ACK | RST) == SYN;
-        (!is_other).then_some(place)
+    /// The index of the flow of a packet, or the begin of another one between its endpoints. `is_high`: the higher
+    /// endpoint sent the packet.
+    pub(crate) fn find(&self, key: &FlowKey, is_high: bool, packet: &Numbers) -> Result<u32, Begin> {
+        let place = *self.index.get(key).ok_or_else(Begin::default)?;
+        let entry = self.slots[place as usize].as_ref().ok_or_else(Begin::default)?;
+        if key.0 == TCP && entry.connection.is_another(is_high, packet, entry.has_one_end()) {
+            let (connection, client) = entry.connection.another(packet);
+            return Err(Begin { connection, client });
+        }
+        Ok(place)
     }
 
-    /// Updates a flow with a packet and its TCP flags; `is_high`: the higher endpoint sent it.
-    pub(crate) fn touch(&mut self, place: u32, flags: u8, is_high: bool, now_ns: u64) {
+    /// Updates a flow with a packet.
+    pub(crate) fn touch(&mut self, place: u32, is_high: bool, packet: &Numbers, now_ns: u64) {
         let Some(entry) = self.slots[place as usize].as_mut() else { return };
         entry.last_ns = now_ns;
-        let before = entry.ended;
-        if flags & RST != 0 {
-            entry.ended = CLOSED;
-        } else if flags & FIN != 0 {
-            entry.ended |= 1 << u8::from(is_high);
+        if entry.key.0 != TCP {
+            return;
         }
-        if before != CLOSED && entry.ended == CLOSED {
+        let was_closed = entry.connection.is_closed();
+        entry.connection.add(is_high, packet, entry.has_one_end());
+        if !was_closed && entry.connection.is_closed() {
             self.due.push(Reverse((entry.due_ns(), place, entry.number)));
         }
     }
@@ -118,9 +143,10 @@ impl<T> FlowTable<T> {
     }
 
     /// Adds a flow whose key is not in the table.
-    pub(crate) fn insert(&mut self, key: FlowKey, now_ns: u64, value: T) -> u32 {
+    pub(crate) fn insert(&mut self, key: FlowKey, begin: Begin, now_ns: u64, value: T) -> u32 {
         self.added += 1;
-        let entry = Entry { key, number: self.added, last_ns: now_ns, ended: 0, value };
+        let Begin { connection, .. } = begin;
+        let entry = Entry { key, number: self.added, last_ns: now_ns, connection, value };
         let place = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
             self.slots.len() as u32 - 1
@@ -168,6 +194,7 @@ impl<T> FlowTable<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quaff_wire::net::agreement::{FIN, RST};
 
     const S: u64 = 1_000_000_000;
 
@@ -178,16 +205,18 @@ mod tests {
     #[test]
     fn flows_end_by_time_and_after_both_ends() {
         let mut table = FlowTable::new();
-        let udp = table.insert(key(17, 1), 0, "udp");
-        let tcp = table.insert(key(6, 2), 0, "tcp");
-        table.touch(udp, 0, false, 100 * S);
+        let udp = table.insert(key(17, 1), Begin::default(), 0, "udp");
+        let tcp = table.insert(key(6, 2), Begin::default(), 0, "tcp");
+        let packet = |flags| Numbers { flags, ..Numbers::default() };
+        table.touch(udp, false, &packet(0), 100 * S);
         assert_eq!(table.take_over(200 * S), None);
         assert_eq!(table.take_over(221 * S), Some("udp"));
-        table.touch(tcp, FIN | ACK, false, 300 * S);
+        table.touch(tcp, false, &packet(FIN | ACK), 300 * S);
         assert_eq!(table.take_over(361 * S), None, "one direction lives");
-        table.touch(tcp, FIN | ACK, true, 362 * S);
-        assert_eq!(table.find(&key(6, 2), ACK), Some(tcp), "late packets are its own");
-        assert_eq!(table.find(&key(6, 2), SYN), None);
+        table.touch(tcp, true, &packet(FIN | ACK), 362 * S);
+        table.touch(tcp, false, &packet(ACK), 362 * S);
+        assert_eq!(table.find(&key(6, 2), false, &packet(ACK)), Ok(tcp), "late packets are its own");
+        assert_eq!(table.find(&key(6, 2), false, &packet(SYN)), Err(Begin::default()));
         assert_eq!((table.take_over(400 * S), table.take_over(423 * S)), (None, Some("tcp")));
         assert!(table.index.is_empty() && table.take_over(u64::MAX).is_none());
     }
@@ -199,8 +228,8 @@ mod tests {
         for number in 0..7200u64 {
             let key = (6, [(u32::to_be_bytes(number as u32), 1).into(), ([255, 255, 255, 255], 80).into()]);
             while table.take_over(number * S).is_some() {}
-            let place = table.insert(key, number * S, number);
-            table.touch(place, RST, false, number * S);
+            let place = table.insert(key, Begin::default(), number * S, number);
+            table.touch(place, false, &Numbers { flags: RST, ..Numbers::default() }, number * S);
         }
         assert!(table.index.len() < 70, "{}", table.index.len());
         assert!(
@@ -223,7 +252,7 @@ mod tests {
             let key = (17, [(number.to_be_bytes(), 1).into(), ([255, 255, 255, 255], 80).into()]);
             let left = table.take_for(&key);
             assert_eq!(left, number.checked_sub(FLOWS_MAX as u32));
-            table.insert(key, u64::from(number), number);
+            table.insert(key, Begin::default(), u64::from(number), number);
         }
         assert_eq!(table.index.len(), FLOWS_MAX);
         assert_eq!(table.drain().len(), FLOWS_MAX);

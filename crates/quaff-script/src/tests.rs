@@ -9,6 +9,7 @@ use std::time::Duration;
 
 const FIN: u8 = 1;
 const SYN: u8 = 2;
+const RST: u8 = 4;
 const ACK: u8 = 16;
 
 /// A filter for tests: `port N`.
@@ -199,6 +200,41 @@ fn flows_begin_and_end_and_have_a_state() {
     assert_eq!(printed(&with_data, &frames), expected);
     let done = run("on('flow_start', {}, function(f) f.mine = 1 end)", &frames);
     assert!(done.end.scripts[0].failures[0].text.contains("flow.state.mine"));
+}
+
+/// Each kind of packet with other numbers, from both ends, before each packet of a connection.
+#[test]
+fn one_stray_packet_begins_and_ends_no_flow() {
+    let text = "on('flow_end', {}, function(f) print(f.key, f.packets) end)";
+    let frames = [connection(&[b"GET /"], b"OK"), vec![segment(true, ACK, [106, 503], b"")]].concat();
+    for at in 1..frames.len() {
+        for (flags, is_client) in
+            [SYN, SYN | ACK, RST, ACK].into_iter().flat_map(|of| [(of, true), (of, false)])
+        {
+            let mut with = frames.clone();
+            with.insert(at, segment(is_client, flags, [3_000_000_000, 3_000_000_077], b""));
+            let expected = ["tcp 10.0.0.1:4711 10.0.0.2:80\t9"];
+            assert_eq!(printed(text, &with), expected, "{at} {flags} {is_client}");
+        }
+    }
+}
+
+#[test]
+fn a_connection_that_replaces_another_is_a_flow_from_its_answer_on() {
+    let text = "on('flow_end', {}, function(f) print(f.client_port, f.packets) end)";
+    let begin = |at: u32| {
+        [
+            segment(true, SYN, [at, 0], b""),
+            segment(false, SYN | ACK, [at, at + 1], b""),
+            segment(true, ACK, [at + 1, at + 1], b"GET"),
+        ]
+    };
+    // Without an end, the flow before has the SYN.
+    assert_eq!(printed(text, &[begin(100), begin(9000)].concat()), ["4711\t4", "4711\t2"]);
+    let reset = [segment(false, RST, [101, 0], b"")];
+    assert_eq!(printed(text, &[&begin(100)[..], &reset, &begin(9000)].concat()), ["4711\t4", "4711\t3"]);
+    let refused = [segment(true, SYN, [9000, 0], b""), segment(false, RST | ACK, [0, 9001], b"")];
+    assert_eq!(printed(text, &[&begin(100)[..], &refused].concat()), ["4711\t4", "4711\t1"]);
 }
 
 #[test]

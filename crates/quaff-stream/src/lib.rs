@@ -11,7 +11,7 @@
 //! | [`application`] | lines, HTTP and DNS messages, and TLS hellos in streams and datagrams |
 //! | [`loss`] | capture loss from sequence numbers and acknowledgments; keeps no bytes |
 //! | [`proof`] | all evidence of a capture: TCP by [`loss`], sequence numbers of other protocols, copies |
-//! | `agreement` | begin and end of a connection by what both ends acknowledge |
+//! | `attempt` | a SYN or SYN-ACK that may begin another connection |
 //! | `held`, `memory` | held bytes, and the pages of a lane |
 //! | `key` | the two endpoints of a connection |
 //!
@@ -21,8 +21,8 @@
 
 #![forbid(unsafe_code)]
 
-mod agreement;
 pub mod application;
+mod attempt;
 pub mod conversation;
 pub mod datagram;
 pub mod event;

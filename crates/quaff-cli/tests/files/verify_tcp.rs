@@ -191,10 +191,44 @@ fn missing_packets_are_counted_with_their_place_and_time() {
     assert!(!unknown.ends_with(": before it") && !unknown.ends_with(": this machine"), "{unknown}");
 }
 
-/// A forged SYN-ACK in an established connection, before each of its packets.
+/// Runs `quaff` with these arguments after a file; returns what it printed.
+fn printed(file: &[u8], command: &str, args: &[&str]) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.cap");
+    std::fs::write(&path, file).unwrap();
+    let script = dir.path().join("flows.lua");
+    std::fs::write(&script, "on('flow_end', {}, function(flow) print(flow.key) end)").unwrap();
+    let mut quaff = Command::cargo_bin("quaff").expect("the binary is built");
+    let script = script.to_str().unwrap();
+    let args = args.iter().map(|arg| if *arg == "SCRIPT" { script } else { arg });
+    let output = quaff.arg(command).arg("--read").arg(&path).args(args).output().unwrap();
+    assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Ends, flags that begin and end connections, and reasons of the flows in a file; and the flows of a script.
+fn flows(file: &[u8]) -> (Vec<String>, Vec<String>) {
+    const FIELDS: [&str; 4] =
+        ["sourceIPv4Address", "sourceIPv6Address", "sourceTransportPort", "flowEndReason"];
+    let of_flow = |line: &str| {
+        let record: Value = serde_json::from_str(line).unwrap();
+        FIELDS.map(|field| record[field].to_string()).concat()
+    };
+    let of_script = |line: &str| serde_json::from_str::<Value>(line).unwrap()["text"].to_string();
+    let mut both = [
+        printed(file, "flows", &["-q", "--jsonl", "-"]).lines().map(of_flow).collect::<Vec<_>>(),
+        printed(file, "streams", &["-q", "--script", "SCRIPT"]).lines().map(of_script).collect(),
+    ];
+    both.iter_mut().for_each(|lines| lines.sort());
+    both.into()
+}
+
+/// A forged handshake, reset or acknowledgment in an established connection, before each of its packets.
 #[test]
-fn a_stray_handshake_accuses_nothing() {
+fn a_stray_handshake_changes_nothing() {
     let frames = traffic(2, 20);
+    let expected = flows(&pcap_without(&frames, &[]));
+    assert_eq!((expected.0.len(), expected.1.len()), (2, 2), "{expected:?}");
     for at in (8..frames.len()).step_by(5) {
         for (flags, numbers) in
             [(SYN | ACK, [777_777, 7919]), (SYN, [888_888, 0]), (4, [5, 5]), (ACK, [6_000_000, 9])]
@@ -202,8 +236,10 @@ fn a_stray_handshake_accuses_nothing() {
             for is_client in [false, true] {
                 let mut with = frames.clone();
                 with.insert(at, segment(1, is_client, numbers, flags, 0));
-                let (code, report) = verify(&pcap_without(&with, &[]), &[]);
+                let file = pcap_without(&with, &[]);
+                let (code, report) = verify(&file, &[]);
                 assert_eq!((code, number(&report, "flows")), (0, 2), "{at} {flags}: {report}");
+                assert_eq!(flows(&file), expected, "{at} {flags} {is_client}");
             }
         }
     }

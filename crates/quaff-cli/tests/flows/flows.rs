@@ -1,6 +1,6 @@
 //! `quaff flows` and `quaff nprobe`: the same flows as an oracle in another language, and each packet in one count.
 
-use crate::made::{A, B, Made, UDP, connections, udp};
+use crate::made::{A, B, Made, UDP, connections, handshakes, udp};
 use jiff::Timestamp;
 use quaff_testkit::{captures, skip, test_name};
 use quaff_testpackets as build;
@@ -371,6 +371,7 @@ fn made_captures_give_the_flows_of_the_oracle() {
     let dir = tempfile::tempdir().expect("a folder");
     let files = [
         connections().write(dir.path(), "connections.pcap"),
+        handshakes().write(dir.path(), "handshakes.pcap"),
         silences().write(dir.path(), "silences.pcap"),
         times_that_go_back().write(dir.path(), "back.pcap"),
         fragments().write(dir.path(), "fragments.pcap"),

@@ -76,6 +76,45 @@ pub(crate) fn udp(ports: [u16; 2], bytes: usize) -> Vec<u8> {
     build::ipv4(A, B, UDP, &[], &build::udp(ports[0], ports[1], &vec![0; bytes]))
 }
 
+/// A packet of a connection: ms, from the second host, flags, sequence number, acknowledgment.
+type Segment = (u64, bool, u8, u32, u32);
+
+/// Connections of which strays say another thing, and some that replace others, each on ports of its own.
+pub(crate) fn handshakes() -> Made {
+    const STRAY: u32 = 3_000_000_000;
+    let begin = [(0, false, SYN, 9, 0), (10, true, SYN | ACK, 500, 10), (20, false, ACK, 10, 501)];
+    let again = [(60, false, SYN, 7000, 0), (70, true, SYN | ACK, 900, 7001), (80, false, ACK, 7001, 901)];
+    let fins = [(50, false, FIN | ACK, 10, 501), (51, true, FIN | ACK, 501, 11), (53, false, ACK, 11, 502)];
+    let refused = [(60, false, SYN, 7000, 0), (70, true, RST | ACK, 0, 7001), (80, false, SYN, 7000, 0)];
+    let reset: [Segment; 2] = [(50, true, RST, 501, 0), (55, false, ACK, 10, 501)];
+    let mut cases: Vec<Vec<Segment>> = vec![
+        [begin, again].concat(),
+        [begin, fins, again].concat(),
+        [begin, refused].concat(),
+        [&begin[..], &reset, &again].concat(),
+        again.iter().chain(&begin).filter(|segment| !segment.1).copied().collect(),
+    ];
+    for (ms, flags) in
+        [(15, SYN), (15, RST), (30, SYN), (30, SYN | ACK), (30, RST), (30, ACK), (52, SYN), (52, RST)]
+    {
+        for is_back in [false, true] {
+            let stray = (ms, is_back, flags, STRAY, STRAY + 77);
+            cases.push([&begin[..], &[stray, (40, true, ACK, 501, 10)], &fins, &again].concat());
+        }
+    }
+    let mut made = Made::default();
+    for (port, segments) in (30_000..).zip(cases) {
+        for (ms, is_back, flags, sequence, acknowledgment) in segments {
+            let ([from, to], ports) = if is_back { ([B, A], [80, port]) } else { ([A, B], [port, 80]) };
+            let mut bytes = tcp(ports, sequence, flags);
+            bytes[8..12].copy_from_slice(&acknowledgment.to_be_bytes());
+            made.ip(ms, &build::ipv4(from, to, TCP, &[], &bytes));
+        }
+    }
+    made.packets.sort_by_key(|(time_ns, _)| *time_ns);
+    made
+}
+
 /// Connections that end in each way, and begin again on the same ports.
 pub(crate) fn connections() -> Made {
     let mut made = Made::default();

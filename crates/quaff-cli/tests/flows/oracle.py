@@ -248,7 +248,7 @@ class Packet:
         # Two of the VLAN ids are in the key.
         self.vlan, self.label = tuple(link.vlans + [0, 0])[:2], link.label
         self.fragment = None
-        self.flags, self.sequence = 0, 0
+        self.flags, self.sequence, self.acknowledgment = 0, 0, 0
         self.ports = (0, 0)
         version = u8(data, link.at) >> 4
         if version == 4:
@@ -299,6 +299,9 @@ class Packet:
                 break
             self.protocol, self.at = data[self.at], self.at + length
 
+    def is_syn(self):
+        return self.flags & (SYN | ACK | RST) == SYN
+
     def is_later(self):
         """A fragment that is not the first of its datagram."""
         return self.fragment is not None and self.fragment[2] > 0
@@ -312,8 +315,8 @@ class Packet:
             self.ports = (u16(data, self.at), u16(data, self.at + 2))
         if self.protocol == TCP and self.at + 14 <= self.end:
             self.flags = data[self.at + 13]
-        if self.protocol == TCP and self.at + 8 <= self.end:
-            self.sequence = u32(data, self.at + 4)
+        if self.protocol == TCP and self.at + 20 <= self.end:
+            self.sequence, self.acknowledgment = u32(data, self.at + 4), u32(data, self.at + 8)
         if self.protocol in (ICMP, ICMPV6):
             if self.at + 2 > self.end:
                 raise Cut
@@ -332,15 +335,102 @@ REPLIES = {ICMP: {0: 8, 14: 13, 16: 15, 18: 17}, ICMPV6: {129: 128, 140: 139}}
 FRAGMENT_WAIT = SECOND
 
 
+def plus(number, bytes):
+    return (number + bytes) & 0xFFFFFFFF
+
+
+class Connection:
+    """What decides about the begin and the end of a connection of TCP.
+
+    `follow` adds a packet, `is_another` asks whether a packet is the first of another connection, and `after` is that
+    connection.
+    """
+
+    def __init__(self, has_one_end):
+        self.has_one_end = has_one_end
+        # Side and number of the last SYN, or of a reset since; whether it may begin another connection.
+        self.last, self.is_attempt = None, False
+        self.had_syn, self.had_ack = False, False
+        self.fins, self.is_confirmed = [False, False], False
+        # Side of the last reset, and its number if the other end's acknowledgments can be compared with it.
+        self.reset, self.reset_number = None, None
+
+    def has_fins(self):
+        return any(self.fins) if self.has_one_end else all(self.fins)
+
+    def is_closed(self):
+        return self.reset is not None or self.has_fins()
+
+    def is_another(self, packet, side):
+        if self.is_attempt and packet.flags & ACK and self.continues(packet, side):
+            return True
+        is_over = self.reset is not None or self.has_fins() and self.is_confirmed
+        is_repeated = self.had_syn and self.last == (side, packet.sequence)
+        return is_over and packet.is_syn() and not is_repeated
+
+    def continues(self, packet, side):
+        """The next packet of the handshake that the last SYN began."""
+        of, number = self.last
+        if packet.flags & (SYN | RST):
+            return (side != of or self.has_one_end) and packet.acknowledgment == plus(number, 1)
+        return side == of and packet.sequence == plus(number, 1)
+
+    def after(self, packet):
+        other = Connection(self.has_one_end)
+        if self.is_attempt and not packet.is_syn():
+            other.last, other.had_syn = self.last, True
+        return other
+
+    def follow(self, packet, side):
+        if packet.flags & RST:
+            self.follow_reset(packet, side)
+        else:
+            if self.reset is not None and self.refutes_reset(packet, side):
+                self.reset = None
+            if self.has_fins() and not packet.flags & (SYN | FIN):
+                self.is_confirmed = True
+            if packet.is_syn():
+                self.follow_syn(packet, side)
+            elif not packet.flags & SYN and self.last is not None and self.last[0] == side:
+                self.is_attempt = False
+            if packet.flags & FIN and not self.has_fins():
+                self.fins[side] = True
+                self.is_confirmed = self.has_fins() and self.reset is not None
+        self.had_ack = self.had_ack or packet.flags & ACK != 0
+
+    def follow_syn(self, packet, side):
+        if self.had_syn and self.last == (side, packet.sequence):
+            return
+        self.is_attempt = self.had_syn and self.had_ack or self.has_fins() and not self.is_confirmed
+        self.last, self.had_syn = (side, packet.sequence), True
+
+    def follow_reset(self, packet, side):
+        self.is_attempt = False
+        if self.has_fins():
+            self.is_confirmed = True
+            return
+        if self.had_ack or not self.had_syn:
+            self.last = (side, packet.sequence)
+        self.reset, self.reset_number = side, self.last[1] if self.last[0] == side else None
+
+    def refutes_reset(self, packet, side):
+        """The sender of the reset continues, or the other end has received something else."""
+        if side == self.reset:
+            return True
+        if self.reset_number is None or not packet.flags & ACK:
+            return False
+        ahead = plus(packet.acknowledgment, -self.reset_number)
+        return 0 < ahead < 1 << 31 or 1 << 31 <= ahead < (1 << 32) - (1 << 30)
+
+
 class Flow:
     """A conversation. Side 0 is the lower end, or in a uniflow the sender."""
 
-    def __init__(self, packet, ends):
+    def __init__(self, packet, ends, connection):
         self.ends, self.protocol, self.vlan = ends, packet.protocol, packet.vlan
         self.is_first_piece = True
         self.rule, self.source = FIRST, 0
-        self.has_fin, self.is_closed = [False, False], False
-        self.syn, self.is_answered = None, False
+        self.connection = connection
         self.last = [0, 0]
         self.begin_piece()
 
@@ -444,30 +534,35 @@ class Meter:
         key = (packet.protocol, packet.vlan, tuple(ends))
         self.expire(key)
         flow = self.flows.get(key)
-        if flow is not None and self.is_new_connection(flow, packet, side):
+        is_tcp = packet.protocol == TCP
+        # A host that talks to itself on one port is both ends.
+        connection = Connection(self.options.uniflow or ends[0] == ends[1])
+        if flow is not None and is_tcp and flow.connection.is_another(packet, side):
+            connection = flow.connection.after(packet)
             self.export(flow, END_OF_FLOW)
             flow = None
         if flow is None:
-            flow = self.flows[key] = Flow(packet, ends)
+            flow = self.flows[key] = Flow(packet, ends, connection)
             self.begin(flow, packet, side)
         elif flow.is_first_piece:
             self.improve(flow, packet, side)
         flow.add(packet, side)
-        self.follow(flow, packet, side)
+        if is_tcp:
+            flow.connection.follow(packet, side)
 
     def expire(self, key):
         """Ends what is due of a flow."""
         flow = self.flows.get(key)
         if flow is None:
             return
-        idle = self.options.linger if flow.is_closed else self.options.idle
+        idle = self.options.linger if flow.connection.is_closed() else self.options.idle
         idle_due = max(flow.last) + idle
         if not flow.is_empty():
             active_due = min(first for first in flow.first if first is not None) + self.options.active
             if min(idle_due, active_due) > self.now:
                 return
             if idle_due <= active_due:
-                self.export(flow, END_OF_FLOW if flow.is_closed else IDLE)
+                self.export(flow, END_OF_FLOW if flow.connection.is_closed() else IDLE)
             else:
                 self.export(flow, ACTIVE)
                 flow.begin_piece()
@@ -475,32 +570,14 @@ class Meter:
         if idle_due <= self.now:
             del self.flows[key]
 
-    def is_new_connection(self, flow, packet, side):
-        """A SYN on the ports of a connection that has been there."""
-        if packet.protocol != TCP or packet.flags & (SYN | ACK) != SYN:
-            return False
-        if flow.syn == (packet.sequence, side):
-            return False
-        return flow.is_closed or flow.syn is not None and flow.is_answered
-
-    def follow(self, flow, packet, side):
-        """Follows the states of a connection."""
-        if packet.protocol != TCP:
-            return
-        if packet.flags & (SYN | ACK) == SYN:
-            flow.syn = (packet.sequence, side)
-        flow.is_answered = flow.is_answered or packet.flags & ACK != 0
-        flow.has_fin[side] = flow.has_fin[side] or packet.flags & FIN != 0
-        # A host that talks to itself on one port is both ends.
-        has_one_end = self.options.uniflow or flow.ends[0] == flow.ends[1]
-        has_ended = any(flow.has_fin) if has_one_end else all(flow.has_fin)
-        flow.is_closed = flow.is_closed or has_ended or packet.flags & RST != 0
-
     def begin(self, flow, packet, side):
         """Decides which end is the source, by the first packet."""
         kind = packet.ports[0] >> 8 if packet.is_typed else None
         if self.options.uniflow:
             flow.rule, flow.source = SENDER, 0
+        elif flow.connection.had_syn:
+            # It came before, in the flow of another connection.
+            flow.rule, flow.source = BY_SYN, flow.connection.last[0]
         elif packet.protocol == TCP and packet.flags & (SYN | ACK) == SYN:
             flow.rule, flow.source = BY_SYN, side
         elif packet.protocol == TCP and packet.flags & (SYN | ACK) == SYN | ACK:
@@ -566,7 +643,7 @@ class Meter:
         for key in list(self.flows):
             self.expire(key)
         for flow in self.flows.values():
-            self.export(flow, END_OF_FLOW if flow.is_closed else FORCED)
+            self.export(flow, END_OF_FLOW if flow.connection.is_closed() else FORCED)
         self.flows = {}
 
 

@@ -19,7 +19,7 @@ impl Meter {
             let flow = self.hand;
             self.hand = self.table.pool.after(flow);
             let hot = self.table.pool.hot_mut(flow);
-            if !hot.standing.take_active() {
+            if !hot.state.take_active() {
                 oldest = flow;
                 break;
             }

@@ -1,7 +1,9 @@
 //! One record of the table: two cache lines, of which a packet writes one and one half of the other.
 
 use crate::key::{Key, Network};
+use crate::record::InitiatorRule;
 use crate::wheel::Link;
+use quaff_wire::net::agreement::Connection;
 
 /// A flow in the table. The first 64 bytes are read for each packet, and its direction is written.
 #[derive(Debug, Clone, Copy, Default)]
@@ -9,12 +11,11 @@ use crate::wheel::Link;
 pub(crate) struct Hot {
     pub(crate) key: Key,
     pub(crate) link: Link,
-    /// Sequence number of the last SYN without ACK, if [`State::SYN_KNOWN`].
-    pub(crate) syn_sequence: u32,
+    /// [`Connection::number`].
+    pub(crate) number: u32,
     /// The default, which no flow has, in a free record.
     pub(crate) network: Network,
     pub(crate) state: State,
-    pub(crate) standing: Standing,
     /// Indexed by sender: the low end, the high end.
     pub(crate) directions: [Counters; 2],
 }
@@ -35,59 +36,51 @@ pub(crate) struct Counters {
     pub(crate) ttl_max: u8,
 }
 
-/// The state of a flow, in bits.
+/// The state of a flow, in bits: those of its [`Connection`], and the rest is of the meter. The last three are the number
+/// of the [`InitiatorRule`](crate::record::InitiatorRule), 0 before the first packet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct State(u8);
+pub(crate) struct State(u16);
 
 impl State {
+    /// The flow ends after the linger time.
+    pub(crate) const CLOSED: u16 = Connection::CLOSED;
+    pub(crate) const ANSWERED: u16 = Connection::ANSWERED;
     /// The high end began the conversation.
-    pub(crate) const FROM_HIGH: u8 = 1;
-    /// FIN of the low end was seen; FIN of the high end.
-    pub(crate) const FIN_LOW: u8 = 2;
-    pub(crate) const FIN_HIGH: u8 = 4;
-    /// Reset, or FIN of both ends: the flow ends after the linger time.
-    pub(crate) const CLOSED: u8 = 8;
+    pub(crate) const FROM_HIGH: u16 = 1 << 10;
     /// The piece continues another one.
-    pub(crate) const CONTINUED: u8 = 16;
-    /// A SYN without ACK was seen, and it was from the high end.
-    pub(crate) const SYN_KNOWN: u8 = 32;
-    pub(crate) const SYN_FROM_HIGH: u8 = 64;
-    /// An ACK was seen: a SYN with another sequence number begins another connection.
-    pub(crate) const ANSWERED: u8 = 128;
+    pub(crate) const CONTINUED: u16 = 1 << 11;
+    /// Packets came since [`Meter::make_room`](crate::meter::Meter) skipped the flow, so another one leaves before it.
+    const ACTIVE: u16 = 1 << 12;
+    const RULE: u32 = 13;
 
     #[inline]
-    pub(crate) fn has(self, bit: u8) -> bool {
+    pub(crate) fn has(self, bit: u16) -> bool {
         self.0 & bit != 0
     }
 
     #[inline]
-    pub(crate) fn set(&mut self, bit: u8, value: bool) {
+    pub(crate) fn set(&mut self, bit: u16, value: bool) {
         self.0 = if value { self.0 | bit } else { self.0 & !bit };
     }
-}
 
-/// The number of the [`InitiatorRule`](crate::record::InitiatorRule), 0 before the first packet, and a bit that the
-/// flow is active: packets came since [`Meter::make_room`](crate::meter::Meter) skipped it, so another one leaves
-/// before it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Standing(u8);
-
-impl Standing {
-    const RULE: u8 = 0x7f;
-    const ACTIVE: u8 = 0x80;
+    /// True if the next packet may decide about the begin or the end of the connection, whatever its flags.
+    #[inline]
+    pub(crate) fn is_watched(self) -> bool {
+        self.has(Connection::WATCHED)
+    }
 
     #[inline]
     pub(crate) fn rule(self) -> u8 {
-        self.0 & Self::RULE
+        (self.0 >> Self::RULE) as u8
     }
 
     pub(crate) fn set_rule(&mut self, rule: u8) {
-        self.0 = self.0 & Self::ACTIVE | rule & Self::RULE;
+        self.0 = self.0 & ((1 << Self::RULE) - 1) | u16::from(rule) << Self::RULE;
     }
 
     #[inline]
     pub(crate) fn is_active(self) -> bool {
-        self.0 & Self::ACTIVE != 0
+        self.has(Self::ACTIVE)
     }
 
     #[inline]
@@ -98,14 +91,32 @@ impl Standing {
     /// Clears the active bit; returns true if it was set.
     pub(crate) fn take_active(&mut self) -> bool {
         let was_active = self.is_active();
-        self.0 &= Self::RULE;
+        self.set(Self::ACTIVE, false);
         was_active
     }
 }
 
+const _: () = assert!(Connection::BITS < State::FROM_HIGH);
+
 impl Hot {
     pub(crate) fn new(key: Key, network: Network) -> Self {
         Self { key, network, ..Self::default() }
+    }
+
+    /// The state of the TCP connection.
+    pub(crate) fn connection(&self) -> Connection {
+        Connection { number: self.number, bits: self.state.0 & Connection::BITS }
+    }
+
+    pub(crate) fn set_connection(&mut self, Connection { number, bits }: Connection) {
+        (self.number, self.state.0) = (number, self.state.0 & !Connection::BITS | bits);
+    }
+
+    /// Sets the end that began the conversation.
+    pub(crate) fn set_initiator(&mut self, rule: InitiatorRule, is_high: bool) {
+        self.state.set_rule(rule as u8);
+        // A host that talks to itself on one port has only one direction.
+        self.state.set(State::FROM_HIGH, is_high && !self.key.has_equal_ends());
     }
 
     /// Packets of the piece; 0 after the active timeout ended a piece, until the next packet.

@@ -16,7 +16,7 @@
 
 use super::holes::{Hole, HoleList, Holes, LIST_MAX, ahead};
 use super::sums::{Run, SEGMENT_BYTES, Sums};
-use crate::agreement::{FIN, SYN};
+use quaff_wire::net::agreement::{FIN, SYN};
 
 /// Maximum step of sequence numbers and acknowledgments, bytes. After a larger one the direction starts again.
 const JUMP_MAX: i64 = 128 << 20;

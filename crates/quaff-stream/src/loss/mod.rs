@@ -24,7 +24,7 @@ mod table;
 
 pub use report::{FlowLoss, InterfaceLoss, Interval, LossReport};
 
-use crate::agreement::{ACK, Attempt, RST, SYN};
+use crate::attempt::Attempt;
 use crate::event::Sender;
 use crate::key::Key;
 use direction::{Context, Direction, Ended, SYN_SEEN};
@@ -32,6 +32,7 @@ use holes::Holes;
 use quaff_wire::add_each;
 use quaff_wire::flow::{FlowPacket, NoFlow, TcpFields};
 use quaff_wire::net::TCP;
+use quaff_wire::net::agreement::{ACK, Numbers, RST, SYN};
 use sums::{SEGMENT_BYTES, Sums};
 use table::{Connection, Table};
 
@@ -280,7 +281,8 @@ impl LossMeter {
         let from = if sender == 0 { Sender::A } else { Sender::B };
         let Segment { flags, sequence, acknowledgment, .. } = *segment;
         let attempt = self.attempts.of(self.table.get(place), place);
-        let taken = attempt.filter(|one| one.is_taken_by(from, flags, sequence, acknowledgment));
+        let numbers = Numbers { flags, sequence, acknowledgment };
+        let taken = attempt.filter(|one| one.is_taken_by(from, &numbers));
         if let Some(attempt) = taken {
             self.table.get_mut(place).has_attempt = false;
             self.accept(place, &attempt, segment.origin);

@@ -14,7 +14,7 @@ mod tally;
 pub use crate::key::{Ends, sorted};
 pub use tally::{CloseReason, TrackTally};
 
-use crate::agreement::{ACK, Attempt, SYN};
+use crate::attempt::Attempt;
 use crate::conversation::{Conversation, Outcome, StreamLane};
 use crate::datagram::{Datagram, Datagrams};
 use crate::event::{Event, Segment, Sender, StreamSink};
@@ -25,6 +25,7 @@ use crate::policy::PolicyMap;
 use crate::tally::{FragmentTally, StreamTally};
 use quaff_wire::flow::{FlowPacket, NoFlow};
 use quaff_wire::net::TCP;
+use quaff_wire::net::agreement::{ACK, Numbers, SYN};
 use std::collections::VecDeque;
 use table::{State, Table, Tracked};
 
@@ -472,7 +473,8 @@ fn client_of(sender: Sender, segment: &Segment) -> Sender {
 /// True if the segment is the next one of a handshake after this SYN or SYN-ACK.
 #[inline]
 fn takes(segment: &Segment, sender: Sender, attempt: &Attempt) -> bool {
-    attempt.is_taken_by(sender, segment.flags, segment.sequence, segment.acknowledgment)
+    let Segment { flags, sequence, acknowledgment, .. } = *segment;
+    attempt.is_taken_by(sender, &Numbers { flags, sequence, acknowledgment })
 }
 
 /// Why a packet is not a segment.

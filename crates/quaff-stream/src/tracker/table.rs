@@ -3,7 +3,7 @@
 //! A connection moves to the end of its list once it has been idle for a second, so the order is accurate to a second,
 //! and most packets touch no neighbour.
 
-use crate::agreement::Attempt;
+use crate::attempt::Attempt;
 use crate::conversation::Conversation;
 use crate::key::Key;
 use quaff_os::prefetch_value;

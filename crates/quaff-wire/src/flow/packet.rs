@@ -3,6 +3,7 @@
 //! An ICMP error is a packet in its own right, whatever it quotes. Tunnels are not entered.
 
 use crate::linktype::ETHERNET;
+use crate::net::agreement::Numbers;
 use crate::net::ipv4::Ipv4;
 use crate::net::link::{self, IpPlace};
 use crate::net::mpls::{LABEL_BYTES, Label};
@@ -231,6 +232,14 @@ impl FlowPacket {
             window: u16::from_be_bytes([header[14], header[15]]),
             header_bytes: u32::from(header[12] >> 4) * 4,
         })
+    }
+
+    /// What a segment of TCP says about its connection; numbers that were not captured are 0.
+    #[inline]
+    pub fn numbers(&self, bytes: &[u8]) -> Numbers {
+        let (sequence, acknowledgment) =
+            self.tcp(bytes).map_or((0, 0), |tcp| (tcp.sequence, tcp.acknowledgment));
+        Numbers { flags: self.tcp_flags, sequence, acknowledgment }
     }
 
     /// The window scale of TCP (RFC 7323) in the same `bytes`; present in SYNs only.

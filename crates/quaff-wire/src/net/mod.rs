@@ -5,6 +5,7 @@
 //! and fingerprints share it. Tunnels are not entered: `tunnel` does that. A truncated or damaged frame has the layers
 //! before the damage. Nothing here panics, copies or allocates.
 
+pub mod agreement;
 pub(crate) mod arp;
 pub(crate) mod ethernet;
 mod fragment;

@@ -8,10 +8,12 @@ pub(crate) const TCP_BYTES: usize = 20;
 pub(crate) const FLAGS_OFFSET: usize = 13;
 /// Offset of the checksum in the header.
 pub(crate) const CHECKSUM_OFFSET: usize = 16;
-pub(crate) const FIN: u8 = 0x01;
-pub(crate) const SYN: u8 = 0x02;
+/// Flags (RFC 9293, section 3.1).
+pub const FIN: u8 = 0x01;
+pub const SYN: u8 = 0x02;
+pub const RST: u8 = 0x04;
 pub(crate) const PSH: u8 = 0x08;
-pub(crate) const ACK: u8 = 0x10;
+pub const ACK: u8 = 0x10;
 
 /// Option kinds (RFC 9293 section 3.2, RFC 7323).
 const END_OF_LIST: u8 = 0;

@@ -14,13 +14,120 @@ struct Conversation {
     /// Time of the last packet of each direction, in the piece or before it.
     last_ns: BTreeMap<[(u8, u16); 2], u64>,
     source: Option<([(u8, u16); 2], u8)>,
-    syn: Option<([(u8, u16); 2], u32)>,
-    fins: Vec<[(u8, u16); 2]>,
-    is_closed: bool,
-    is_answered: bool,
+    tcp: Tcp,
     is_continued: bool,
     /// Type of service of the conversation's first packet.
     tos: Option<u8>,
+}
+
+/// The packets of a connection that decide about its begin and end.
+#[derive(Debug, Clone, Default)]
+struct Tcp {
+    /// The last SYN: its ends and its number.
+    syn: Option<([(u8, u16); 2], u32)>,
+    /// It may begin another connection.
+    is_attempt: bool,
+    fins: Vec<[(u8, u16); 2]>,
+    /// A packet came after FIN of both ends.
+    is_over: bool,
+    /// The last reset, unless it was refuted.
+    reset: Option<Reset>,
+    is_answered: bool,
+    had_syn: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Reset {
+    ends: [(u8, u16); 2],
+    /// What the other end has received if it takes the reset.
+    received: Option<u32>,
+}
+
+impl Tcp {
+    fn has_fins(&self, there: [(u8, u16); 2]) -> bool {
+        self.fins.contains(&there) && self.fins.contains(&reversed(there))
+    }
+
+    fn is_closed(&self, there: [(u8, u16); 2]) -> bool {
+        self.reset.is_some() || self.has_fins(there)
+    }
+
+    fn is_another(&self, spec: &Spec) -> bool {
+        let there = ends(spec);
+        if let (true, Some((syn_ends, number))) = (self.is_attempt, self.syn) {
+            let is_next = |of: u32| of == number.wrapping_add(1);
+            let is_answer = spec.flags & ACK != 0 && spec.flags & (SYN | RST) != 0;
+            let is_third = spec.flags & ACK != 0 && spec.flags & (SYN | RST) == 0;
+            if there == reversed(syn_ends) && is_answer && is_next(spec.acknowledgment)
+                || there == syn_ends && is_third && is_next(spec.sequence)
+            {
+                return true;
+            }
+        }
+        let is_syn = spec.flags & (SYN | ACK | RST) == SYN;
+        let is_over = self.reset.is_some() || self.has_fins(there) && self.is_over;
+        is_syn && is_over && self.syn != Some((there, spec.sequence))
+    }
+
+    fn add(&mut self, spec: &Spec) {
+        let there = ends(spec);
+        if spec.flags & RST != 0 {
+            self.add_reset(spec);
+        } else {
+            self.reset = self.reset.filter(|reset| !reset.is_refuted_by(spec));
+            self.add_other(spec, there);
+        }
+        self.is_answered |= spec.flags & ACK != 0;
+    }
+
+    fn add_other(&mut self, spec: &Spec, there: [(u8, u16); 2]) {
+        if self.has_fins(there) && spec.flags & (SYN | FIN) == 0 {
+            self.is_over = true;
+        }
+        if spec.flags & (SYN | ACK) == SYN {
+            if self.syn != Some((there, spec.sequence)) {
+                let is_closing = self.has_fins(there) && !self.is_over;
+                self.is_attempt = self.had_syn && self.is_answered || is_closing;
+                self.syn = Some((there, spec.sequence));
+                self.had_syn = true;
+            }
+        } else if spec.flags & SYN == 0 && self.syn.is_some_and(|(ends, _)| ends == there) {
+            self.is_attempt = false;
+        }
+        if spec.flags & FIN != 0 && !self.has_fins(there) {
+            self.fins.push(there);
+            self.is_over = self.has_fins(there) && self.reset.is_some();
+        }
+    }
+
+    fn add_reset(&mut self, spec: &Spec) {
+        let there = ends(spec);
+        self.is_attempt = false;
+        if self.has_fins(there) {
+            self.is_over = true;
+            return;
+        }
+        let is_handshake = self.had_syn && !self.is_answered;
+        let received = match (is_handshake, self.syn) {
+            (true, Some((syn_ends, number))) => (syn_ends == there).then_some(number),
+            _ => {
+                // The number of the SYN is forgotten.
+                self.syn = self.had_syn.then_some((there, spec.sequence));
+                Some(spec.sequence)
+            }
+        };
+        self.reset = Some(Reset { ends: there, received });
+    }
+}
+
+impl Reset {
+    fn is_refuted_by(&self, spec: &Spec) -> bool {
+        let has_received = |number: u32| {
+            let ahead = i64::from(spec.acknowledgment.wrapping_sub(number) as i32);
+            ahead > 0 || ahead < -(1 << 30)
+        };
+        ends(spec) == self.ends || spec.flags & ACK != 0 && self.received.is_some_and(has_received)
+    }
 }
 
 pub(super) struct Model {
@@ -47,7 +154,7 @@ fn reversed([one, other]: [(u8, u16); 2]) -> [(u8, u16); 2] {
 impl Conversation {
     fn idle_due(&self, plan: &MeterPlan) -> u64 {
         let last = self.last_ns.values().max().unwrap();
-        last + if self.is_closed { plan.linger_ns } else { plan.idle_ns }
+        last + if self.is_closed() { plan.linger_ns } else { plan.idle_ns }
     }
 
     fn active_due(&self, plan: &MeterPlan) -> u64 {
@@ -67,14 +174,24 @@ impl Conversation {
         }
     }
 
+    fn is_closed(&self) -> bool {
+        self.last_ns.keys().any(|there| self.tcp.is_closed(*there))
+    }
+
     fn is_another(&self, spec: &Spec) -> bool {
-        if spec.protocol != 6
-            || spec.flags & (SYN | ACK) != SYN
-            || self.syn == Some((ends(spec), spec.sequence))
+        spec.protocol == 6 && self.tcp.is_another(spec)
+    }
+
+    /// The conversation that a packet begins after this one: the SYN may be one of this one's.
+    fn another(&self, spec: &Spec) -> Self {
+        let mut another = Self::default();
+        if let (true, false, Some((ends, _))) =
+            (self.tcp.is_attempt, spec.flags & (SYN | ACK) == SYN, self.tcp.syn)
         {
-            return false;
+            another.tcp = Tcp { syn: self.tcp.syn, had_syn: true, ..Tcp::default() };
+            another.source = Some((ends, 1));
         }
-        self.is_closed || self.syn.is_some() && self.is_answered
+        another
     }
 
     fn add(&mut self, spec: &Spec) {
@@ -93,15 +210,7 @@ impl Conversation {
             self.source = Some(found);
         }
         if spec.protocol == 6 {
-            self.is_answered |= spec.flags & ACK != 0;
-            if spec.flags & (SYN | ACK) == SYN {
-                self.syn = Some((there, spec.sequence));
-            }
-            if spec.flags & FIN != 0 {
-                self.fins.push(there);
-            }
-            let is_both = self.fins.contains(&there) && self.fins.contains(&reversed(there));
-            self.is_closed |= spec.flags & RST != 0 || is_both;
+            self.tcp.add(spec);
         }
     }
 }
@@ -119,6 +228,7 @@ impl Model {
         if self.live.get(&key).is_some_and(|of| of.is_another(spec)) {
             let of = self.live.remove(&key).unwrap();
             self.emit(&of, 3);
+            self.live.insert(key, of.another(spec));
         }
         self.live.entry(key).or_default().add(spec);
     }
@@ -127,7 +237,7 @@ impl Model {
         for (key, mut of) in std::mem::take(&mut self.live) {
             let (idle, active) = (of.idle_due(&self.plan), of.active_due(&self.plan));
             if idle <= self.clock_ns && idle <= active {
-                self.emit(&of, if of.is_closed { 3 } else { 1 });
+                self.emit(&of, if of.is_closed() { 3 } else { 1 });
                 continue;
             }
             if active <= self.clock_ns {
@@ -145,7 +255,7 @@ impl Model {
         // A late packet may have moved a due time before the clock.
         self.end_what_is_due();
         for (_, of) in std::mem::take(&mut self.live) {
-            self.emit(&of, if of.is_closed { 3 } else { 4 });
+            self.emit(&of, if of.is_closed() { 3 } else { 4 });
         }
     }
 
@@ -242,7 +352,7 @@ fn specs() -> impl Strategy<Value = Vec<Spec>> {
     );
     let rest = (
         prop::sample::select(vec![6u8, 6, 6, 17, 1, 58, 47]),
-        0u32..3,
+        (0u32..3, 0u32..4),
         0u8..9,
         0u16..3,
         0u8..2,
@@ -251,7 +361,7 @@ fn specs() -> impl Strategy<Value = Vec<Spec>> {
     let spec = (step, flags, ends, rest);
     prop::collection::vec(spec, 0..150).prop_map(|all| {
         let mut time_ns = Spec::default().time_ns;
-        let spec = |(step, flags, (a, b, x, y), (protocol, sequence, payload, vlan, tos, is_v6))| {
+        let spec = |(step, flags, (a, b, x, y), (protocol, numbers, payload, vlan, tos, is_v6))| {
             time_ns = u64::saturating_add_signed(time_ns, step);
             let ports = match protocol {
                 1 => [[0x800, 0, 0x300, 0x800][usize::from(a)]; 2],
@@ -262,7 +372,10 @@ fn specs() -> impl Strategy<Value = Vec<Spec>> {
             // ICMPv6 inside IPv4 does not count as ICMP, but the other rules apply.
             let [vlan, inner_vlan] = [[0; 2], [1, 0], [1, 2]][usize::from(vlan)];
             let hosts = [a, b];
-            Spec { time_ns, hosts, ports, protocol, flags, sequence, payload, vlan, inner_vlan, tos, is_v6 }
+            let (sequence, acknowledgment) = numbers;
+            let spec =
+                Spec { time_ns, hosts, ports, protocol, flags, sequence, acknowledgment, ..Spec::default() };
+            Spec { payload, vlan, inner_vlan, tos, is_v6, ..spec }
         };
         all.into_iter().map(spec).collect()
     })
