@@ -147,7 +147,7 @@ pub(crate) fn add_plain(hot: &mut Hot, packet: &Headers, plan: &MeterPlan) {
         let (rule, is_high) = initiator(packet, plan);
         hot.set_initiator(rule, is_high);
     }
-    if packet.tcp_flags & ACK != 0 && !hot.state.has(State::ANSWERED) {
+    if packet.tcp_flags & (ACK | RST) == ACK && !hot.state.has(State::ANSWERED) {
         hot.state.set(State::ANSWERED, true);
     }
 }

@@ -396,10 +396,10 @@ class Connection:
             if packet.flags & FIN and not self.has_fins():
                 self.fins[side] = True
                 self.is_confirmed = self.has_fins() and self.reset is not None
-        self.had_ack = self.had_ack or packet.flags & ACK != 0
+        self.had_ack = self.had_ack or packet.flags & (ACK | RST) == ACK
 
     def follow_syn(self, packet, side):
-        if self.had_syn and self.last == (side, packet.sequence):
+        if self.is_attempt or self.had_syn and self.last == (side, packet.sequence):
             return
         self.is_attempt = self.had_syn and self.had_ack or self.has_fins() and not self.is_confirmed
         self.last, self.had_syn = (side, packet.sequence), True

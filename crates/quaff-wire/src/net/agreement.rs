@@ -100,7 +100,7 @@ impl Connection {
     const SYN_KNOWN: u16 = 1 << 3;
     /// The high end sent the packet with the number.
     const FROM_HIGH: u16 = 1 << 4;
-    /// An ACK was seen.
+    /// An ACK without RST was seen.
     pub const ANSWERED: u16 = 1 << 5;
     /// The number is that of a SYN that may begin another connection.
     const ATTEMPT: u16 = 1 << 6;
@@ -187,13 +187,14 @@ impl Connection {
                 self.add_fin(is_high, has_one_end);
             }
         }
-        if packet.flags & ACK != 0 {
+        if packet.flags & (ACK | RST) == ACK {
             self.set(Self::ANSWERED, true);
         }
     }
 
     fn add_syn(&mut self, is_high: bool, syn: &Numbers) {
-        if self.repeats(is_high, syn) {
+        // Of two SYNs in a connection, neither of which is answered, the second one may repeat that of the handshake.
+        if self.repeats(is_high, syn) || self.has(Self::ATTEMPT) {
             return;
         }
         let is_begun = self.has(Self::SYN_KNOWN | Self::ANSWERED) || self.has(Self::UNCONFIRMED);

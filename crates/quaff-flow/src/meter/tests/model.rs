@@ -77,7 +77,7 @@ impl Tcp {
             self.reset = self.reset.filter(|reset| !reset.is_refuted_by(spec));
             self.add_other(spec, there);
         }
-        self.is_answered |= spec.flags & ACK != 0;
+        self.is_answered |= spec.flags & (ACK | RST) == ACK;
     }
 
     fn add_other(&mut self, spec: &Spec, there: [(u8, u16); 2]) {
@@ -85,7 +85,7 @@ impl Tcp {
             self.is_over = true;
         }
         if spec.flags & (SYN | ACK) == SYN {
-            if self.syn != Some((there, spec.sequence)) {
+            if self.syn != Some((there, spec.sequence)) && !self.is_attempt {
                 let is_closing = self.has_fins(there) && !self.is_over;
                 self.is_attempt = self.had_syn && self.is_answered || is_closing;
                 self.syn = Some((there, spec.sequence));

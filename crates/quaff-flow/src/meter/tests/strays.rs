@@ -45,8 +45,7 @@ fn one_stray_at_any_place_of_a_connection_changes_no_flow() {
         assert_eq!(expected.len(), if is_biflow { 1 } else { 2 });
         for at in 1..whole.len() {
             for flags in [SYN, SYN | ACK, RST, ACK] {
-                for (is_back, number) in [(false, 3 << 30), (true, 3 << 30), (false, 40_000), (true, 40_000)]
-                {
+                for (is_back, number) in [(false, 3 << 30), (true, 3 << 30), (false, 2000), (true, 2000)] {
                     let stray = Spec { time_ns: whole[at].time_ns, ..Spec::tcp(0, flags, number) };
                     let stray = stray.acking(number ^ 0x7777);
                     let mut with = whole.clone();

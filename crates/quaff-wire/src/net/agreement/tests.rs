@@ -159,20 +159,28 @@ fn a_half_open_connection_is_reset_before_the_syn_is_repeated() {
 
 #[test]
 fn a_handshake_is_one_connection_however_it_comes() {
-    let cases: [&[Sent]; 6] = [
+    let cases: [&[Sent]; 7] = [
         // Repeated SYNs, one of them with another number.
         &[(LOW, SYN, 9, 0), (LOW, SYN, 9, 0), (LOW, SYN, 12, 0), (HIGH, SYN | ACK, 5, 13), (LOW, SYN, 12, 0)],
+        // The same with a stray one before it is repeated.
+        &[
+            (LOW, SYN, 9, 0),
+            (HIGH, SYN | ACK, 5, 10),
+            (LOW, SYN, 777, 0),
+            (LOW, SYN, 9, 0),
+            (HIGH, SYN | ACK, 5, 10),
+        ],
         // Both ends at the same time.
         &[(LOW, SYN, 9, 0), (HIGH, SYN, 20, 0), (LOW, SYN | ACK, 9, 21), (HIGH, SYN | ACK, 20, 10)],
         // The answer is captured first.
         &[(HIGH, SYN | ACK, 5, 10), (LOW, SYN, 9, 0), (LOW, ACK, 10, 6)],
         // A scan.
-        &[(LOW, SYN, 9, 0), (HIGH, RST | ACK, 0, 10), (LOW, SYN, 9, 0), (HIGH, RST | ACK, 0, 10)],
+        &[(LOW, SYN, 9, 0), (HIGH, RST | ACK, 0, 10), (HIGH, RST | ACK, 0, 10), (LOW, SYN, 9, 0)],
         &[(LOW, SYN, 9, 0), (HIGH, SYN | ACK, 5, 10), (LOW, RST, 10, 0), (HIGH, SYN | ACK, 5, 10)],
         // From before the capture.
         &[(LOW, ACK, 70, 80), (HIGH, ACK, 80, 70), (LOW, SYN, 9, 0), (HIGH, ACK, 80, 71)],
     ];
-    let is_closed = [false, false, false, true, true, false];
+    let is_closed = [false, false, false, false, true, true, false];
     for (packets, is_closed) in cases.iter().zip(is_closed) {
         assert_eq!(found(packets), (vec![0], vec![is_closed]), "{packets:?}");
     }
