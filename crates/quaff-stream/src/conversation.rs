@@ -2,8 +2,8 @@
 //!
 //! The observer may see only one direction, start midstream, and miss any packet. Segments that the endpoints ignore
 //! are ignored: resets and acknowledgments that they do not accept, SYNs in an established connection, data after FIN
-//! ([`quaff_wire::net::agreement`] has the rules). A reset that they would accept ends the connection when it leaves the
-//! table: until then an acknowledgment of later bytes shows that it was ignored.
+//! ([`quaff_wire::net::agreement`] has the rules). A reset that they would accept ends the connection when it leaves
+//! the table: until then an acknowledgment of later bytes shows that it was ignored.
 
 use crate::event::{Cap, EndReason, Segment, Sender, StreamSink};
 use crate::half::{Context, HAS_SCALE, HalfStream, Output, SCALE_MAX, SYN_SEEN};

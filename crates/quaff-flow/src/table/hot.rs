@@ -36,8 +36,8 @@ pub(crate) struct Counters {
     pub(crate) ttl_max: u8,
 }
 
-/// The state of a flow, in bits: those of its [`Connection`], and the rest is of the meter. The last three are the number
-/// of the [`InitiatorRule`](crate::record::InitiatorRule), 0 before the first packet.
+/// The state of a flow, in bits: those of its [`Connection`], and the rest is of the meter. The last three are the
+/// number of the [`InitiatorRule`], 0 before the first packet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct State(u16);
 

@@ -234,7 +234,7 @@ impl FlowPacket {
         })
     }
 
-    /// What a segment of TCP says about its connection; numbers that were not captured are 0.
+    /// The flags and the numbers of a segment of TCP; 0 where they were not captured.
     #[inline]
     pub fn numbers(&self, bytes: &[u8]) -> Numbers {
         let (sequence, acknowledgment) =

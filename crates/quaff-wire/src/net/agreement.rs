@@ -18,7 +18,7 @@
 //! | packet | effect in a [`Connection`] |
 //! |---|---|
 //! | SYN after the end | another connection; none where it repeats the last SYN |
-//! | SYN in a connection that had another one, and an ACK | another connection from the packet on that answers the SYN: SYN-ACK, or RST-ACK of its number, or the next segment of its sender |
+//! | SYN in a connection that had another one, and an ACK | another connection from the packet on that answers the SYN: SYN-ACK or RST-ACK of its number, or the next segment of its sender; of two such SYNs the first counts, until its sender continues in the old connection |
 //! | reset | the end, until its sender continues, or the other end acknowledges a number beyond it or far from it |
 //! | FIN of both ends | the end; another packet without FIN is its acknowledgment, and until then a SYN counts as in the connection |
 
@@ -124,6 +124,7 @@ impl Connection {
         self.bits = if value { self.bits | bits } else { self.bits & !bits };
     }
 
+    /// True after a reset that nothing has refuted, or after FIN of both ends.
     #[inline]
     pub fn is_closed(self) -> bool {
         self.has(Self::CLOSED)

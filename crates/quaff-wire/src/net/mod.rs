@@ -4,6 +4,8 @@
 //! and backbone Ethernet headers (PBB), and returns offsets. Rewriting, splitting, decapsulation, flow counting, probes
 //! and fingerprints share it. Tunnels are not entered: `tunnel` does that. A truncated or damaged frame has the layers
 //! before the damage. Nothing here panics, copies or allocates.
+//!
+//! [`agreement`] has the rules by which connections of TCP begin and end.
 
 pub mod agreement;
 pub(crate) mod arp;

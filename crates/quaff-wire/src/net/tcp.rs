@@ -8,11 +8,14 @@ pub(crate) const TCP_BYTES: usize = 20;
 pub(crate) const FLAGS_OFFSET: usize = 13;
 /// Offset of the checksum in the header.
 pub(crate) const CHECKSUM_OFFSET: usize = 16;
-/// Flags (RFC 9293, section 3.1).
+/// Flag of the last segment of a sender (RFC 9293, section 3.1).
 pub const FIN: u8 = 0x01;
+/// Flag of the first segment of a sender.
 pub const SYN: u8 = 0x02;
+/// Flag of a reset.
 pub const RST: u8 = 0x04;
 pub(crate) const PSH: u8 = 0x08;
+/// Flag of a segment whose acknowledgment counts.
 pub const ACK: u8 = 0x10;
 
 /// Option kinds (RFC 9293 section 3.2, RFC 7323).

@@ -39,7 +39,7 @@ struct Tcp {
 #[derive(Debug, Clone, Copy)]
 struct Reset {
     ends: [(u8, u16); 2],
-    /// What the other end has received if it takes the reset.
+    /// The next number that the other end expects if it takes the reset.
     received: Option<u32>,
 }
 

@@ -1,5 +1,5 @@
-//! One packet alone neither begins nor ends a connection: strays at each place of made connections, and connections that
-//! follow each other on the same ports.
+//! One packet alone neither begins nor ends a connection: strays at each place of made connections, and connections
+//! that follow each other on the same ports.
 
 use super::*;
 
@@ -93,7 +93,7 @@ fn a_connection_that_replaces_another_is_a_flow_from_its_answer_on() {
 }
 
 #[test]
-fn a_reset_is_taken_back_when_its_sender_goes_on() {
+fn a_reset_is_refuted_when_its_sender_continues() {
     let after = |rest: &[Spec]| summary(&records_of(&connection(0, rest)))[0].0;
     let reset = Spec::tcp(6, RST, 1101);
     assert_eq!(after(&[reset]), 3);

@@ -187,7 +187,7 @@ fn a_handshake_is_one_connection_however_it_comes() {
 }
 
 #[test]
-fn a_reset_ends_a_connection_unless_someone_goes_on() {
+fn a_reset_ends_a_connection_unless_it_continues() {
     let established = established(1000, 5000);
     let with = |rest: &[Sent]| found(&[&established[..], rest].concat());
     let reset = (LOW, RST, 1101, 0);
