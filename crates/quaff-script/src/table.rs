@@ -28,7 +28,7 @@ pub(crate) struct FlowTable<T> {
     index: HashMap<FlowKey, u32>,
     slots: Vec<Option<Entry<T>>>,
     free: Vec<u32>,
-    /// Expiry times of flows, with index and number. A flow has an entry at its expiry time or earlier.
+    /// Timers of flows, with index and number. Each flow has a valid one, at its expiry time or earlier.
     due: BinaryHeap<Reverse<(u64, u32, u64)>>,
     added: u64,
 }
@@ -37,6 +37,8 @@ struct Entry<T> {
     key: FlowKey,
     number: u64,
     last_ns: u64,
+    /// Time of its valid timer.
+    timer_ns: u64,
     /// Its high end is the higher endpoint.
     connection: Connection,
     value: T,
@@ -73,6 +75,11 @@ impl<T> Entry<T> {
         self.last_ns.saturating_add(wait_ns)
     }
 
+    /// False for the timer of another flow, or one that an earlier one replaced.
+    fn has_timer(&self, number: u64, timer_ns: u64) -> bool {
+        self.number == number && self.timer_ns == timer_ns
+    }
+
     /// True if one endpoint is both.
     fn has_one_end(&self) -> bool {
         self.key.1[0] == self.key.1[1]
@@ -91,12 +98,13 @@ impl<T> FlowTable<T> {
                 return None;
             }
             self.due.pop();
-            let entry = self.slots[place as usize].as_ref().filter(|entry| entry.number == number);
-            match entry.map(Entry::due_ns) {
-                Some(due_ns) if due_ns < now_ns => return self.remove(place),
-                Some(due_ns) => self.due.push(Reverse((due_ns, place, number))),
-                None => {}
+            let entry = self.slots[place as usize].as_mut();
+            let Some(entry) = entry.filter(|entry| entry.has_timer(number, due_ns)) else { continue };
+            entry.timer_ns = entry.due_ns();
+            if entry.timer_ns < now_ns {
+                return self.remove(place);
             }
+            self.due.push(Reverse((entry.timer_ns, place, number)));
         }
         None
     }
@@ -120,10 +128,11 @@ impl<T> FlowTable<T> {
         if entry.key.0 != TCP {
             return;
         }
-        let was_closed = entry.connection.is_closed();
         entry.connection.add(is_high, packet, entry.has_one_end());
-        if !was_closed && entry.connection.is_closed() {
-            self.due.push(Reverse((entry.due_ns(), place, entry.number)));
+        if entry.due_ns() < entry.timer_ns {
+            entry.timer_ns = entry.due_ns();
+            self.due.push(Reverse((entry.timer_ns, place, entry.number)));
+            self.forget_stale();
         }
     }
 
@@ -134,8 +143,8 @@ impl<T> FlowTable<T> {
             return self.remove(*place);
         }
         while self.index.len() >= FLOWS_MAX {
-            let Reverse((_, place, number)) = self.due.pop()?;
-            if self.slots[place as usize].as_ref().is_some_and(|entry| entry.number == number) {
+            let Reverse((due_ns, place, number)) = self.due.pop()?;
+            if self.slots[place as usize].as_ref().is_some_and(|entry| entry.has_timer(number, due_ns)) {
                 return self.remove(place);
             }
         }
@@ -146,25 +155,26 @@ impl<T> FlowTable<T> {
     pub(crate) fn insert(&mut self, key: FlowKey, begin: Begin, now_ns: u64, value: T) -> u32 {
         self.added += 1;
         let Begin { connection, .. } = begin;
-        let entry = Entry { key, number: self.added, last_ns: now_ns, connection, value };
+        let mut entry = Entry { key, number: self.added, last_ns: now_ns, timer_ns: 0, connection, value };
+        entry.timer_ns = entry.due_ns();
         let place = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
             self.slots.len() as u32 - 1
         });
-        self.due.push(Reverse((entry.due_ns(), place, self.added)));
+        self.due.push(Reverse((entry.timer_ns, place, self.added)));
         self.index.insert(key, place);
         self.slots[place as usize] = Some(entry);
         self.forget_stale();
         place
     }
 
-    /// Removes timers of removed flows once they are the majority: a closed TCP flow is removed a minute later, but its
-    /// first timer is two hours ahead. Each flow has at most two timers.
+    /// Removes timers that are not valid once they are the majority: a closed TCP flow is removed a minute later, but
+    /// its first timer is two hours ahead.
     fn forget_stale(&mut self) {
         if self.due.len() > 4 * self.index.len() + STALE_MIN {
             let slots = &self.slots;
-            self.due.retain(|Reverse((_, place, number))| {
-                slots[*place as usize].as_ref().is_some_and(|entry| entry.number == *number)
+            self.due.retain(|Reverse((due_ns, place, number))| {
+                slots[*place as usize].as_ref().is_some_and(|entry| entry.has_timer(*number, *due_ns))
             });
         }
     }
@@ -243,6 +253,22 @@ mod tests {
             Some(()),
             "the times of the others are left"
         );
+    }
+
+    /// Resets that the next packet refutes, for an hour.
+    #[test]
+    fn a_connection_that_is_reset_again_and_again_has_few_timers() {
+        let mut table = FlowTable::new();
+        let place = table.insert(key(6, 1), Begin::default(), 0, ());
+        for second in 0..3600 {
+            for flags in [RST, ACK] {
+                table.touch(place, false, &Numbers { flags, ..Numbers::default() }, second * S);
+                assert_eq!(table.take_over(second * S), None);
+            }
+            table.forget_stale();
+        }
+        assert!(table.due.len() < 65, "{}", table.due.len());
+        assert_eq!((table.take_over(3600 * S + CLOSED_NS), table.take_over(4 * 3600 * S)), (None, Some(())));
     }
 
     #[test]
