@@ -255,6 +255,17 @@ mod tests {
         );
     }
 
+    #[test]
+    fn a_reset_ends_a_flow_unless_its_sender_continues() {
+        for (is_refuted, expected) in [(false, Some("tcp")), (true, None)] {
+            let mut table = FlowTable::new();
+            let tcp = table.insert(key(6, 1), Begin::default(), 0, "tcp");
+            table.touch(tcp, true, &Numbers { flags: RST, ..Numbers::default() }, 10 * S);
+            table.touch(tcp, is_refuted, &Numbers { flags: ACK, ..Numbers::default() }, 11 * S);
+            assert_eq!(table.take_over(80 * S), expected);
+        }
+    }
+
     /// Resets that the next packet refutes, for an hour.
     #[test]
     fn a_connection_that_is_reset_again_and_again_has_few_timers() {
