@@ -238,7 +238,7 @@ impl Connection {
         }
         let is_comparable = self.has(Self::FROM_HIGH) == self.has(Self::RESET_FROM_HIGH);
         let ahead = packet.acknowledgment.wrapping_sub(self.number) as i32;
-        is_comparable && packet.flags & ACK != 0 && (ahead > 0 || ahead < -FAR_BYTES)
+        is_comparable && packet.flags & ACK != 0 && !(-FAR_BYTES..=0).contains(&ahead)
     }
 }
 

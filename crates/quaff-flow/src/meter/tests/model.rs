@@ -123,8 +123,8 @@ impl Tcp {
 impl Reset {
     fn is_refuted_by(&self, spec: &Spec) -> bool {
         let has_received = |number: u32| {
-            let ahead = i64::from(spec.acknowledgment.wrapping_sub(number) as i32);
-            ahead > 0 || ahead < -(1 << 30)
+            let ahead = spec.acknowledgment.wrapping_sub(number) as i32;
+            !(-(1 << 30)..=0).contains(&ahead)
         };
         ends(spec) == self.ends || spec.flags & ACK != 0 && self.received.is_some_and(has_received)
     }
