@@ -182,7 +182,10 @@ impl FileFeed {
 
 impl Feed for FileFeed {
     fn begin(&mut self, _: bool) -> Result<(), SendError> {
-        self.sides = self.plan.cache.as_deref().map(read_cache).transpose()?;
+        self.sides = match self.plan.cache.clone() {
+            Some(path) => read_cache(path, &self.stop)?,
+            None => None,
+        };
         self.plan.files.iter().try_for_each(|path| check(path, &self.stop))
     }
 
@@ -260,10 +263,18 @@ fn options(stop: &Stop) -> Options {
     Options { stop: stop.clone(), ..Options::default() }
 }
 
-fn read_cache(path: &Path) -> Result<Cache, SendError> {
-    let bytes = std::fs::read(path).trying(|| format!("read {}", path.display()))?;
-    Cache::read(&bytes)
-        .map_err(|error| PlanError::Cache { path: path.into(), problem: error.to_string() }.into())
+/// Reads a cache file in a separate thread, because opening a pipe blocks. `None` after the stop.
+fn read_cache(path: PathBuf, stop: &Stop) -> Result<Option<Cache>, SendError> {
+    let (sender, read) = channel();
+    let file = path.clone();
+    quaff_os::spawn("quaff-open", move || drop(sender.send(std::fs::read(file))))?;
+    while !stop.raised() {
+        let Ok(bytes) = read.recv_timeout(LOOK) else { continue };
+        let bytes = bytes.trying(|| format!("read {}", path.display()))?;
+        let unusable = |problem: String| PlanError::Cache { path: path.clone(), problem };
+        return Ok(Some(Cache::read(&bytes).map_err(|error| unusable(error.to_string()))?));
+    }
+    Ok(None)
 }
 
 /// The length of a file; `None` of a pipe.

@@ -1,12 +1,16 @@
 //! The supervision and the report lines that `generate` and `replay` share. It never sends.
 
-use crate::shell::{Part, Product, Settings, Shell, WatchArgs};
+use crate::shell::{EndedEarly, Part, Product, Settings, Shell, WatchArgs};
 use crate::show;
+use anyhow::bail;
 use quaff_send::{Control, Lateness, ReplayReport, SendDrops, Snapshot, Witness};
 use quaff_wire::printable::quote;
 use std::io::BufRead as _;
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::time::{Duration, Instant};
+
+/// Longest wait for a file before signals are heard.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// The effect of SIGUSR1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +52,26 @@ impl Watch {
             Some(Ok(())) => Control::Step,
             Some(Err(TryRecvError::Disconnected)) => Control::Stop,
             Some(Err(TryRecvError::Empty)) | None => Control::Go,
+        }
+    }
+
+    /// Runs on a thread what may wait for the writer of a pipe, and hears signals meanwhile. After one the error is
+    /// [`EndedEarly`], and the thread ends with the process.
+    pub(super) fn during<T: Send + 'static>(
+        &mut self,
+        read: impl FnOnce() -> T + Send + 'static,
+    ) -> anyhow::Result<T> {
+        let (sender, done) = channel();
+        quaff_os::spawn("quaff-open", move || drop(sender.send(read())))?;
+        loop {
+            match done.recv_timeout(LOOK) {
+                Ok(read) => return Ok(read),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => bail!("the thread that reads has panicked"),
+            }
+            if self.look(&Snapshot::default(), Duration::ZERO) == Control::Stop {
+                return Err(EndedEarly.into());
+            }
         }
     }
 

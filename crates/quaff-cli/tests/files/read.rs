@@ -2,7 +2,8 @@
 
 use crate::stamped::{File, Format, START_NS};
 use crate::support::{
-    self, Ended, PATIENCE, QUAFF, capture, finish, folder, interrupt, lab_bench, names, run, tool, verify,
+    self, Ended, PATIENCE, QUAFF, below, capture, finish, folder, interrupt, lab_bench, names, run, tool,
+    verify,
 };
 use quaff_file::read::CaptureFile;
 use quaff_lab::ChildProcess;
@@ -614,6 +615,45 @@ fn the_first_signal_ends_each_command_that_waits_for_the_writer_of_a_pipe() {
         let _ = std::fs::remove_file(&out);
         let _ = std::fs::remove_dir_all(&out);
     }
+}
+
+/// Sizes and contents that a sender learns before it begins are read on a thread; the process that reads them for a
+/// sender ends with it.
+#[test]
+fn the_first_signal_ends_a_sender_that_waits_for_the_writer_of_a_pipe() {
+    let dir = folder();
+    let (fifo, out) = (path(&dir, "fifo"), path(&dir, "out"));
+    run(Command::new("mkfifo").arg(&fifo));
+    for line in [
+        "generate --count 1 -w OUT --sizes-from FIFO",
+        "generate --count 1 -w OUT --no-sandbox --sizes-from FIFO",
+        "generate --count 1 -w OUT --content-from FIFO",
+        "generate --count 1 -o lo --content-from FIFO",
+        "generate --count 1 -o lo --sizes-from FIFO",
+    ] {
+        let args = line.split(' ').map(|word| word.replace("FIFO", &fifo).replace("OUT", &out));
+        let child = Command::new(QUAFF).args(args).stderr(Stdio::piped()).stdout(Stdio::null()).spawn();
+        let mut child = child.expect("quaff runs");
+        let pid = child.id();
+        wait_until(|| has_thread(pid, "quaff-open") || child.try_wait().expect("asked").is_some());
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(child.try_wait().expect("asked").is_none(), "{line} waits");
+        let readers = below(pid);
+        run(Command::new("kill").args(["-INT", &pid.to_string()]));
+        wait_until(|| child.try_wait().expect("asked").is_some());
+        wait_until(|| readers.iter().all(|(pid, _)| !Path::new(&format!("/proc/{pid}")).exists()));
+        let mut said = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        assert!(said.contains("ended before the first packet"), "{line}: {said}");
+    }
+}
+
+/// Returns whether a process has a thread of that name.
+fn has_thread(pid: u32, name: &str) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    threads
+        .map(|thread| std::fs::read_to_string(thread.path().join("comm")).unwrap_or_default())
+        .any(|found| found.trim() == name)
 }
 
 /// Whoever opens the pipe late is read as any other writer.

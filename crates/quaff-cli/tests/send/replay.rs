@@ -1,7 +1,7 @@
 //! `quaff replay` from outside: the real command in a lab, held against a ring that is not its own,
 //! and against the files themselves.
 
-use crate::support::{PATIENCE, QUAFF, alone, bpf_lab};
+use crate::support::{PATIENCE, QUAFF, alone, bpf_lab, link};
 use quaff_file::read::CaptureFile;
 use quaff_lab::{ChildProcess, Lab, LabPlan, RX};
 use quaff_os::bpf::{Asm, Program, Reg, Verdict};
@@ -348,6 +348,34 @@ fn a_signal_is_heard_whatever_is_waited_for() {
         let most = Duration::from_millis(if noise.is_noisy() { 1000 } else { 200 });
         assert!(took < most, "{args}: {took:?}, {noise}");
         drop(to);
+    }
+}
+
+/// The cache file of tcpprep is read before the first frame, on a thread.
+#[test]
+fn a_signal_is_heard_while_a_cache_file_has_no_writer() {
+    let _alone = alone();
+    let Some(lab) = bpf_lab(test_name!(), &LabPlan::default()) else { return };
+    link(&lab, ["tx1", "rx1"], 1);
+    let frame = udp(1, 100);
+    let file = pcap([(0, &frame[..])], 1);
+    let dir = tempfile::tempdir().expect("a folder");
+    let fifo = dir.path().join("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().expect("mkfifo runs").success());
+    let args = format!("-o tx0 --out2 tx1 --tcpprep {}", fifo.display());
+    let mut command = command(&lab.tx, &args, &[file.path()]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("quaff runs");
+    std::thread::sleep(Duration::from_millis(600));
+    assert!(child.try_wait().expect("asked").is_none(), "it waits");
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(killed.expect("kill runs").success());
+    let begun = Instant::now();
+    while child.try_wait().expect("asked").is_none() {
+        if begun.elapsed() > PATIENCE {
+            let _ = child.kill();
+            panic!("the signal is not heard");
+        }
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 

@@ -49,7 +49,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     if recipe::is_plain(&args) {
         return send(&args, None, &mut watch);
     }
-    let recipe = recipe::recipe(&args, src_mac(&args)?, now_ns())?;
+    let recipe = recipe::recipe(&args, src_mac(&args)?, now_ns(), &mut watch)?;
     if args.send.inject.is_some() && recipe.differs_only_by_flow() && args.shape == ArrivalPattern::Constant {
         return send(&args, Some(recipe), &mut watch);
     }
@@ -233,7 +233,7 @@ fn write(args: &Args, path: &Path, watch: &mut Watch) -> anyhow::Result<Exit> {
         confined::to_files(read, &written.into_iter().flatten().collect::<Vec<_>>())?;
     }
     let start_ns = now_ns();
-    let mut maker = maker(args, recipe::recipe(args, SRC_MAC, start_ns)?)?;
+    let mut maker = maker(args, recipe::recipe(args, SRC_MAC, start_ns, watch)?)?;
     let name = path.display().to_string();
     let (mut out, format) = (packet_file::begin(file, path)?, packet_file::format(path, *args.send.format));
     let look = |report: &WriteReport| {

@@ -1,6 +1,7 @@
 //! From the arguments to what is to be made, and when.
 
 use super::args::{Args, Mac, TcpKind};
+use crate::cmd::sending::Watch;
 use crate::show;
 use crate::written_file::WrittenFile;
 use anyhow::{Context as _, bail};
@@ -11,6 +12,7 @@ use quaff_wire::synth::{
     Addresses, Content, Encapsulation, Flows, LinkHeaders, New, POOL_BYTES_MAX, PacketKind, Ports, Recipe,
     SIZE_MAX, Sizes, Tuples,
 };
+use std::fs::File;
 use std::io::Read as _;
 use std::net::IpAddr;
 use std::path::Path;
@@ -21,8 +23,9 @@ const FCS_BYTES: u32 = 4;
 /// Limits of learned sizes: the smallest frame of Ethernet, and the largest of an MTU of 1500.
 const LEARNED_BYTES: (u32, u32) = (60, 1514);
 
-/// The recipe of the frames. `src_mac` is the default source MAC.
-pub(super) fn recipe(args: &Args, src_mac: Mac, start_ns: u64) -> anyhow::Result<Recipe> {
+/// The recipe of the frames. `src_mac` is the default source MAC. Files that it is made of are read while `watch` hears
+/// signals: a pipe may have no writer yet.
+pub(super) fn recipe(args: &Args, src_mac: Mac, start_ns: u64, watch: &mut Watch) -> anyhow::Result<Recipe> {
     let is_own_port = args.src_port.is_some() || args.dst_port.is_some();
     let learned = args.sizes.sizes_from.is_some();
     let limits = |given: Option<u32>, learned_bytes, any| match given {
@@ -32,12 +35,12 @@ pub(super) fn recipe(args: &Args, src_mac: Mac, start_ns: u64) -> anyhow::Result
         None => any,
     };
     let recipe = Recipe {
-        sizes: sizes(args)?,
+        sizes: sizes(args, watch)?,
         size_limits: (
             limits(args.size_min, LEARNED_BYTES.0, 1),
             limits(args.size_max, LEARNED_BYTES.1, SIZE_MAX),
         ),
-        content: content(args)?,
+        content: content(args, watch)?,
         link: LinkHeaders {
             dst_mac: args.dst_mac(),
             src_mac: args.macs.src_mac.unwrap_or(src_mac),
@@ -136,13 +139,16 @@ pub(super) fn single_bytes(args: &Args) -> u32 {
     if args.sizes.fcs { bytes.saturating_sub(FCS_BYTES) } else { bytes }
 }
 
-fn sizes(args: &Args) -> anyhow::Result<Sizes> {
+fn sizes(args: &Args, watch: &mut Watch) -> anyhow::Result<Sizes> {
     let sizes = match &args.sizes.sizes_from {
         None if args.sizes.fcs => args.size().smaller_by(FCS_BYTES),
         None => args.size().clone(),
         // Frames in a capture have no FCS already.
-        Some(path) if args.is_live() && !*args.no_sandbox => learned_apart(path)?,
-        Some(path) => learn_sizes(path)?.0,
+        Some(path) if args.is_live() && !*args.no_sandbox => learned_apart(path, watch)?,
+        Some(path) => {
+            let path = path.clone();
+            watch.during(move || learn_sizes(&path))??.0
+        }
     };
     if let Some(path) = &args.sizes_save {
         save(&sizes, path, args.sizes.sizes_from.as_deref())?;
@@ -151,17 +157,25 @@ fn sizes(args: &Args) -> anyhow::Result<Sizes> {
 }
 
 /// The sizes in `path`, read by another process of this program, which is confined: this one keeps the right to send.
-fn learned_apart(path: &Path) -> anyhow::Result<Sizes> {
+fn learned_apart(path: &Path, watch: &mut Watch) -> anyhow::Result<Sizes> {
     let (mut sizes, written) = std::io::pipe().context("make a pipe")?;
     let mut reader = Command::new("/proc/self/exe");
     reader.args(["generate", "--quiet", "--count", "1", "--write", "/dev/null", "--sizes-from"]).arg(path);
     // Its report has stdout, and its errors have stderr.
     reader.args(["--sizes-save", "/dev/stdin"]).stdin(written).stdout(Stdio::null()).stderr(Stdio::piped());
-    let child = reader.spawn().with_context(|| format!("start a process that reads {}", path.display()))?;
+    let mut child =
+        reader.spawn().with_context(|| format!("start a process that reads {}", path.display()))?;
     // The end of writing that this process has.
     drop(reader);
-    let mut text = String::new();
-    sizes.read_to_string(&mut text).with_context(|| format!("read the sizes in {}", path.display()))?;
+    let read = watch.during(move || {
+        let mut text = String::new();
+        sizes.read_to_string(&mut text).map(|_| text)
+    });
+    if read.is_err() {
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+    let text = read?.with_context(|| format!("read the sizes in {}", path.display()))?;
     let done = child.wait_with_output().context("wait for the process that reads sizes")?;
     if !done.status.success() {
         let said = String::from_utf8_lossy(&done.stderr);
@@ -176,12 +190,14 @@ fn save(sizes: &Sizes, path: &Path, from: Option<&Path>) -> anyhow::Result<()> {
     WrittenFile::open(path)?.write(&sizes.to_text(&remark))
 }
 
-fn content(args: &Args) -> anyhow::Result<Content> {
+fn content(args: &Args, watch: &mut Watch) -> anyhow::Result<Content> {
     if let Some(path) = &args.content_from {
-        let reading = || format!("read {}", path.display());
-        let file = std::fs::File::open(path).with_context(reading)?;
-        let mut bytes = Vec::new();
-        file.take(POOL_BYTES_MAX as u64).read_to_end(&mut bytes).with_context(reading)?;
+        let file = path.clone();
+        let bytes = watch.during(move || {
+            let mut bytes = Vec::new();
+            File::open(file)?.take(POOL_BYTES_MAX as u64).read_to_end(&mut bytes).map(|_| bytes)
+        });
+        let bytes = bytes?.with_context(|| format!("read {}", path.display()))?;
         anyhow::ensure!(!bytes.is_empty(), "{} is empty", path.display());
         return Ok(Content::Bytes(bytes));
     }
