@@ -29,6 +29,8 @@ pub(super) struct Counters {
     pub(super) from_earlier: Sum,
     /// Bytes of the spool that were damaged and skipped.
     pub(super) spool_damaged_bytes: AtomicU64,
+    /// Segments of the spool that a killed run left open.
+    pub(super) spool_open_files: AtomicU64,
     /// Sends that the kernel refused.
     pub(super) errors: AtomicU64,
     pub(super) missed_queue: Sum,
@@ -155,6 +157,8 @@ pub struct SinkReport {
     /// Part of `from_spool` that earlier runs spooled.
     pub from_earlier: FlowSum,
     pub spool_damaged_bytes: u64,
+    /// Segments of the spool that a killed run left open: they may have had more records.
+    pub spool_open_files: u64,
     /// Damaged segments of the spool, where they are kept.
     pub spool_damaged_files: Vec<String>,
     /// The error that ended the sink, or the error of the last attempt to connect.
@@ -220,6 +224,7 @@ impl Counters {
             from_spool: self.from_spool.get(),
             from_earlier: self.from_earlier.get(),
             spool_damaged_bytes: load(&self.spool_damaged_bytes),
+            spool_open_files: load(&self.spool_open_files),
             spool_damaged_files: Vec::new(),
             failure: None,
             is_closed: false,

@@ -1,15 +1,67 @@
-//! A segment of a spool as bytes: eight of them, the messages of templates that its data needs, and its data.
+//! A segment of a spool as bytes: a beginning, the messages of templates that its data needs, and its data.
+//!
+//! The beginning is [`MAGIC`] and the length of the segment (little endian), which is 0 until nothing is appended any
+//! more: a segment that was shortened later, at the end of a frame too, lacks bytes that its length counts. Segments of
+//! earlier versions begin with [`OLD_MAGIC`] and record no length.
 //!
 //! Each frame is a header of [`FRAME_HEADER`] bytes (little endian: length, sequence units, records, packets, bytes,
 //! flags, checksum) and a message. A frame whose checksum is wrong ends its segment. Bytes only: `spool` has the files.
 
 use crate::export::{Carried, Message, Version};
 
-pub(super) const MAGIC: &[u8; 8] = b"quaffsp1";
+const MAGIC: &[u8; 8] = b"quaffsp2";
+const OLD_MAGIC: &[u8; 8] = b"quaffsp1";
+/// The place of the length.
+pub(super) const LENGTH_AT: u64 = MAGIC.len() as u64;
+/// Bytes before the first frame.
+pub(super) const BEGINNING: usize = MAGIC.len() + 8;
 pub(super) const FRAME_HEADER: usize = 48;
 /// The longest message.
 pub(super) const MESSAGE_BYTES_MAX: usize = 65_535;
 const HAS_TEMPLATES: u32 = 1;
+
+/// The length of a segment, as its beginning has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RecordedLength {
+    /// Of an earlier version, or damaged from the first byte on.
+    None,
+    /// Messages are appended, or the run that appended them was killed.
+    Open,
+    Closed(u64),
+}
+
+impl RecordedLength {
+    /// The bytes by which a segment of this length differs from what was written.
+    pub(super) fn difference(self, bytes: u64) -> u64 {
+        match self {
+            Self::Closed(length) => length.abs_diff(bytes),
+            Self::None | Self::Open => 0,
+        }
+    }
+}
+
+/// The beginning of a segment that messages are appended to.
+pub(super) fn beginning() -> Vec<u8> {
+    [&MAGIC[..], &[0; 8]].concat()
+}
+
+/// Records the length of a whole segment in its beginning.
+pub(super) fn set_length(segment: &mut [u8], length: u64) {
+    segment[MAGIC.len()..BEGINNING].copy_from_slice(&length.to_le_bytes());
+}
+
+/// Reads a beginning; returns its length too.
+pub(super) fn parse_beginning(bytes: &[u8]) -> (usize, RecordedLength) {
+    let Some(rest) = bytes.strip_prefix(MAGIC) else {
+        return (if bytes.starts_with(OLD_MAGIC) { OLD_MAGIC.len() } else { 0 }, RecordedLength::None);
+    };
+    match rest.first_chunk().map(|length| u64::from_le_bytes(*length)) {
+        // Cut within the length: it had more bytes than there are.
+        None => (bytes.len(), RecordedLength::Closed(BEGINNING as u64)),
+        Some(0) => (BEGINNING, RecordedLength::Open),
+        Some(length) => (BEGINNING, RecordedLength::Closed(length)),
+    }
+}
 
 /// Appends a message as a frame.
 pub(super) fn append_frame(out: &mut Vec<u8>, message: &Message) {
@@ -89,7 +141,7 @@ pub(super) fn template_records(message: &[u8], version: Version) -> Vec<u8> {
 
 /// Reads all messages of a segment's bytes, up to damage. For tests of the format: a spool reads one at a time.
 pub fn parse_segment(bytes: &[u8]) -> Vec<Message> {
-    let mut at = if bytes.starts_with(MAGIC) { MAGIC.len() } else { 0 };
+    let (mut at, _) = parse_beginning(bytes);
     let mut messages = Vec::new();
     while let SpoolFrame::Message(message, length) = parse_frame(&bytes[at..]) {
         messages.push(message);

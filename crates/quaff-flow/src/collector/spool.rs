@@ -3,11 +3,13 @@
 //!
 //! A folder has segments `NAME-NNNNNNNN.spool`, and a lock `NAME.lock`: one exporter at a time has a spool. A segment
 //! is removed when all of it was acknowledged, and never before: if quaff is killed, the messages that were on their
-//! way are sent again. One that is damaged is kept as `NAME-NNNNNNNN.damaged` instead. Nothing is synced: the spool
+//! way are sent again. One that is damaged, or shorter than the length that it records, is kept as
+//! `NAME-NNNNNNNN.damaged` instead; of one that a killed run left open it is unknown. Nothing is synced: the spool
 //! survives the process, not the machine. Files of other users count for nothing. The frames are in `segment`.
 
 use super::segment::{
-    FRAME_HEADER, MAGIC, MESSAGE_BYTES_MAX, SpoolFrame, append_frame, parse_frame, template_records,
+    BEGINNING, FRAME_HEADER, LENGTH_AT, MESSAGE_BYTES_MAX, RecordedLength, SpoolFrame, append_frame,
+    beginning, parse_beginning, parse_frame, set_length, template_records,
 };
 use crate::export::{Message, Version};
 use quaff_os::disk::{LockPatience, Owners, PrivateLock, rename_new};
@@ -48,6 +50,8 @@ pub(super) struct Spool {
     /// Bytes of all segments.
     bytes: u64,
     pub(super) damaged_bytes: u64,
+    /// Segments that a killed run left open: they may have had more messages.
+    pub(super) open_segments: u64,
     /// Damaged segments, where they are now: kept aside, or not to be opened.
     pub(super) damaged: Vec<PathBuf>,
     /// Held until the run ends.
@@ -131,6 +135,7 @@ impl Spool {
             next,
             bytes,
             damaged_bytes: 0,
+            open_segments: 0,
             damaged: Vec::new(),
             _lock: lock,
         })
@@ -157,11 +162,11 @@ impl Spool {
     ) -> io::Result<bool> {
         let is_long = self.segments.back().is_some_and(|segment| segment.bytes >= SEGMENT_BYTES_MAX);
         if is_long {
-            self.writing = None;
+            self.complete()?;
         }
         let mut bytes = Vec::new();
         if self.writing.is_none() {
-            bytes.extend(MAGIC);
+            bytes.extend(beginning());
             templates().iter().for_each(|template| append_frame(&mut bytes, template));
         }
         append_frame(&mut bytes, message);
@@ -175,6 +180,12 @@ impl Spool {
         }
         self.write(&bytes)?;
         Ok(true)
+    }
+
+    /// Ends the writing to the last segment, and records its length.
+    fn complete(&mut self) -> io::Result<()> {
+        let (Some(file), Some(segment)) = (self.writing.take(), self.segments.back()) else { return Ok(()) };
+        file.write_all_at(&segment.bytes.to_le_bytes(), LENGTH_AT)
     }
 
     /// Creates the next segment. A number that cannot be used is used up, and one that another file has is skipped.
@@ -202,13 +213,15 @@ impl Spool {
         if let Err(error) = file.write_all(bytes) {
             let is_cut = file.set_len(segment.bytes).is_ok();
             let length = file.metadata().map_or(segment.bytes, |metadata| metadata.len());
-            self.writing = None;
             self.bytes += length - segment.bytes.min(length);
             segment.bytes = length;
             if is_cut && length == 0 {
                 let number = segment.number;
-                self.segments.pop_back();
+                (self.writing, _) = (None, self.segments.pop_back());
                 fs::remove_file(self.path(number, "spool"))?;
+            } else {
+                // The caller needs the error of the message.
+                let _ = self.complete();
             }
             return Err(error);
         }
@@ -239,7 +252,10 @@ impl Spool {
                 }
                 Ok(SpoolFrame::End) if is_writing => return Ok(None),
                 // One that is empty has lost what it had: it is made with its first message.
-                Ok(SpoolFrame::End) => self.end_segment((end == 0).then_some(0))?,
+                Ok(SpoolFrame::End) => {
+                    let lost = (end == 0 || reading.at < end).then(|| end.saturating_sub(reading.at));
+                    self.end_segment(lost)?;
+                }
                 Ok(SpoolFrame::Damaged) => {
                     let damaged = end.saturating_sub(reading.at);
                     self.end_segment(Some(damaged))?;
@@ -271,12 +287,13 @@ impl Spool {
             // No link is followed: in a shared folder it could lead to a file of another user.
             let opened = File::options().read(true).custom_flags(NO_LINKS).open(self.path(number, "spool"));
             let begun = opened.and_then(|file| {
-                let (at, head) = self.read_head(&file, end, self.segments[place].is_earlier)?;
-                Ok(Reading { number, file, at, head: Arc::new(head) })
+                let (at, length, head) = self.read_head(&file, end, self.segments[place].is_earlier)?;
+                Ok((Reading { number, file, at, head: Arc::new(head) }, length))
             });
             match begun {
-                Ok(reading) => {
+                Ok((reading, length)) => {
                     self.reading = Some(reading);
+                    self.note_length(place, length);
                     return true;
                 }
                 Err(_) => {
@@ -290,11 +307,26 @@ impl Spool {
         false
     }
 
-    /// Reads the templates that a segment begins with, and the place after them.
-    fn read_head(&self, file: &File, end: u64, is_earlier: bool) -> io::Result<(u64, SpoolHead)> {
-        let mut magic = [0; MAGIC.len()];
-        let length = read_up_to(file, &mut magic, 0)?;
-        let mut at = if magic[..length] == *MAGIC { length as u64 } else { 0 };
+    /// Compares a segment with the length that it records.
+    fn note_length(&mut self, place: usize, length: RecordedLength) {
+        let segment = &mut self.segments[place];
+        let difference = length.difference(segment.bytes);
+        self.damaged_bytes += difference;
+        segment.is_damaged |= difference > 0;
+        self.open_segments += u64::from(segment.is_earlier && length == RecordedLength::Open);
+    }
+
+    /// Reads the length and the templates that a segment begins with, and the place after them.
+    fn read_head(
+        &self,
+        file: &File,
+        end: u64,
+        is_earlier: bool,
+    ) -> io::Result<(u64, RecordedLength, SpoolHead)> {
+        let mut bytes = [0; BEGINNING];
+        let read = read_up_to(file, &mut bytes, 0)?;
+        let (at, length) = parse_beginning(&bytes[..read]);
+        let mut at = at as u64;
         let mut head = SpoolHead { is_earlier, ..SpoolHead::default() };
         while let SpoolFrame::Message(message, bytes) = read_frame(file, at, end)? {
             if !message.has_templates {
@@ -304,7 +336,7 @@ impl Spool {
             head.messages.push(message);
             at += bytes as u64;
         }
-        Ok((at, head))
+        Ok((at, length, head))
     }
 
     /// Ends the reading of a segment, whose last bytes were `damaged`, if any. It stays on disk until its messages were
@@ -383,10 +415,10 @@ impl Spool {
         unsent: &[Message],
         templates: &dyn Fn() -> Vec<Message>,
     ) -> (usize, Option<io::Error>) {
-        self.writing = None;
+        let completed = self.complete();
         let shortened = self.shorten_oldest();
         match self.push_before(unsent, templates) {
-            Ok(kept) => (kept, shortened.err()),
+            Ok(kept) => (kept, shortened.and(completed).err()),
             Err(error) => (0, Some(error)),
         }
     }
@@ -399,9 +431,14 @@ impl Spool {
         let (number, bytes, acknowledged) = (oldest.number, oldest.bytes, oldest.acknowledged);
         let path = self.path(number, "spool");
         let file = File::options().read(true).custom_flags(NO_LINKS).open(&path)?;
-        let (_, head) = self.read_head(&file, bytes, false)?;
-        let mut kept = MAGIC.to_vec();
+        let (_, length, head) = self.read_head(&file, bytes, false)?;
+        let mut kept = beginning();
         head.messages.iter().for_each(|message| append_frame(&mut kept, message));
+        if length != RecordedLength::Open {
+            // What it lacked it still lacks.
+            let shorter = kept.len() as u64 + bytes - acknowledged;
+            set_length(&mut kept, shorter + length.difference(bytes));
+        }
         let (part, mut shorter) = self.create_part(number)?;
         shorter.write_all(&kept)?;
         (&file).seek(SeekFrom::Start(acknowledged))?;
@@ -431,7 +468,7 @@ impl Spool {
             return Ok(0);
         }
         let oldest = self.segments.front().map_or(self.next, |segment| segment.number);
-        let mut bytes = MAGIC.to_vec();
+        let mut bytes = beginning();
         templates().iter().for_each(|template| append_frame(&mut bytes, template));
         let mut kept = 0;
         for message in messages {
@@ -444,6 +481,8 @@ impl Spool {
         if kept == 0 {
             return Ok(0);
         }
+        let length = bytes.len() as u64;
+        set_length(&mut bytes, length);
         let (path, mut file) = self.create_before(oldest)?;
         let written = file.write_all(&bytes);
         if written.is_err() {

@@ -348,6 +348,7 @@ impl StreamLink {
 /// Counts what was damaged since the last call, and notes where it is kept.
 fn report_damage(spool: &mut Spool, shared: &Shared) {
     Counters::add(&shared.counters.spool_damaged_bytes, std::mem::take(&mut spool.damaged_bytes));
+    Counters::add(&shared.counters.spool_open_files, std::mem::take(&mut spool.open_segments));
     let damaged = std::mem::take(&mut spool.damaged);
     if !damaged.is_empty() {
         let names = damaged.into_iter().map(|path| path.display().to_string());

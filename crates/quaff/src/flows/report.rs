@@ -93,6 +93,7 @@ pub(super) fn sum_up(end: FlowsEnd, is_round_robin: bool) -> FlowReport {
     end.reasons.lossy.extend(sinks.iter().filter_map(missed_words));
     end.reasons.unknown.extend(sinks.iter().filter_map(spooled_words));
     end.reasons.unknown.extend(sinks.iter().filter_map(damaged_words));
+    end.reasons.unknown.extend(sinks.iter().filter_map(open_words));
     end.reasons.unknown.extend(sinks.iter().filter_map(refused_words));
     end.reasons.notes.extend(sinks.iter().filter_map(unsuited_words));
     end.reasons.notes.extend(sinks.iter().filter_map(left_words));
@@ -236,6 +237,17 @@ fn damaged_words(sink: &SinkReport) -> Option<String> {
     ))
 }
 
+/// A sentence about segments of a spool whose end no run has recorded.
+fn open_words(sink: &SinkReport) -> Option<String> {
+    let words = || {
+        let (files, name) = (sink.spool_open_files, &sink.name);
+        format!(
+            "a run that was killed left {files} segments of the spool of {name} open: they may lack records"
+        )
+    };
+    (sink.spool_open_files > 0).then(words)
+}
+
 /// A sentence about messages over UDP that the other side has refused.
 fn refused_words(sink: &SinkReport) -> Option<String> {
     let words = || {
@@ -357,6 +369,9 @@ mod tests {
         let damaged = report(vec![damaged], false);
         assert_eq!((damaged.verdict, &damaged.failure), (Verdict::Unknown, &None));
         assert!(damaged.reasons.unknown[0].ends_with("(/s/a.damaged has them)"), "{:?}", damaged.reasons);
+        let open = report(vec![SinkReport { spool_open_files: 1, ..collector("tcp://h:1", 10) }], false);
+        assert_eq!((open.verdict, &open.failure), (Verdict::Unknown, &None));
+        assert!(open.reasons.unknown[0].contains("left 1 segments"), "{:?}", open.reasons);
         let v5 = SinkReport { unsuited: flows(2), kind: "netflow5", ..collector("udp://h:1", 8) };
         let v5 = report(vec![v5], false);
         assert_eq!((v5.verdict, &v5.failure), (Verdict::Lossless, &None), "left out by the format");

@@ -202,6 +202,59 @@ fn files_of_another_user_fill_and_stop_no_spool() {
     assert_eq!((again.damaged_bytes, planted.len()), (0, 4));
 }
 
+/// Cut between two frames, each frame that is left is whole: the length that the segment records shows it.
+#[test]
+fn a_segment_that_was_cut_between_two_messages_is_damaged() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut spool = open(folder.path(), "one", 1 << 30);
+    (0..10).for_each(|n| assert!(spool.push(&message(n), &none).unwrap()));
+    closed(spool);
+    let path = folder.path().join("one-10000000.spool");
+    let frames: usize = (0..6).map(|n| FRAME_HEADER + message(n).bytes.len()).sum();
+    File::options().write(true).open(&path).unwrap().set_len((BEGINNING + frames) as u64).unwrap();
+    // A run that ends in between rewrites it, and it still lacks them.
+    let mut first = open(folder.path(), "one", 1 << 30);
+    assert_eq!(popped(&mut first, 2).len(), 2);
+    first.acknowledge().unwrap();
+    closed(first);
+    let mut spool = open(folder.path(), "one", 1 << 30);
+    assert_eq!(all(&mut spool), (1..6).map(message).collect::<Vec<_>>());
+    let lacking: usize = (6..10).map(|n| FRAME_HEADER + message(n).bytes.len()).sum();
+    assert_eq!((spool.damaged_bytes, spool.open_segments), (lacking as u64, 0));
+    assert_eq!(spool.damaged, [folder.path().join("one-10000000.damaged")]);
+    for length in [0, 3, 8, 12, BEGINNING as u64] {
+        let mut spool = open(folder.path(), "two", 1 << 30);
+        assert!(spool.push(&message(1), &none).unwrap());
+        closed(spool);
+        let path = folder.path().join("two-10000000.spool");
+        File::options().write(true).open(&path).unwrap().set_len(length).unwrap();
+        let mut spool = open(folder.path(), "two", 1 << 30);
+        assert_eq!((all(&mut spool), spool.damaged.len()), (vec![], 1), "{length}");
+        fs::remove_file(&spool.damaged[0]).unwrap();
+    }
+}
+
+/// A killed run has recorded no length, and earlier versions never did.
+#[test]
+fn an_open_segment_is_unknown_and_an_old_one_is_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut killed = open(folder.path(), "one", 1 << 30);
+    (0..9).for_each(|n| assert!(killed.push(&message(n), &none).unwrap()));
+    assert_eq!(popped(&mut killed, 3).len(), 3);
+    assert_eq!(killed.open_segments, 0, "its own segment");
+    drop(killed);
+    let mut again = open(folder.path(), "one", 1 << 30);
+    assert_eq!(all(&mut again), (0..9).map(message).collect::<Vec<_>>());
+    assert_eq!((again.open_segments, again.damaged_bytes, files(folder.path())), (1, 0, 0));
+
+    let mut old = b"quaffsp1".to_vec();
+    (0..9).for_each(|n| append_frame(&mut old, &message(n)));
+    fs::write(folder.path().join("two-10000000.spool"), old).unwrap();
+    let mut spool = open(folder.path(), "two", 1 << 30);
+    assert_eq!(all(&mut spool), (0..9).map(message).collect::<Vec<_>>());
+    assert_eq!((spool.open_segments, spool.damaged_bytes, files(folder.path())), (0, 0, 0));
+}
+
 /// Two exporters with one spool would send and remove each other's messages.
 #[test]
 fn a_spool_has_one_exporter() {

@@ -1,6 +1,7 @@
 //! The spool of a collector over several runs and connections: nothing is lost, and all of it is decoded with the
 //! templates that it was made with.
 
+use super::super::segment::{BEGINNING, FRAME_HEADER};
 use super::*;
 use std::path::Path;
 
@@ -140,6 +141,30 @@ fn a_damaged_segment_is_reported_and_kept() {
     let aside = |path: &str| path.replace(".spool", ".damaged");
     assert_eq!(report.spool_damaged_files, [aside(&garbage), aside(&paths[0].to_string_lossy())]);
     assert!(report.spool_damaged_files.iter().all(|path| Path::new(path).is_file()));
+}
+
+/// The last half of a segment, and all that is left decodes: the report still has the loss.
+#[test]
+fn a_segment_that_was_cut_between_two_messages_is_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let (port, address) = closed_port();
+    let plan = spooling(address, folder.path());
+    spool_run(plan.clone(), 0..1000);
+    let entries = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+    let path = entries.into_iter().find(|path| path.extension().is_some_and(|end| end == "spool")).unwrap();
+    let bytes = std::fs::read(&path).unwrap();
+    let frame_bytes =
+        |at: usize| FRAME_HEADER + u32::from_le_bytes(*bytes[at..].first_chunk().unwrap()) as usize;
+    let mut last = BEGINNING;
+    while last + frame_bytes(last) < bytes.len() {
+        last += frame_bytes(last);
+    }
+    std::fs::write(&path, &bytes[..last]).unwrap();
+    let (report, stream) = delivered(plan, &port);
+    let found = numbers(split(&stream).0);
+    assert!((1..1000).contains(&found.len()), "{}", found.len());
+    assert_eq!(report.spool_damaged_bytes, (bytes.len() - last) as u64, "{report:?}");
+    assert_eq!(report.spool_damaged_files.len(), 1);
 }
 
 /// Messages of NetFlow v9 have another header: a run of IPFIX leaves them to one of v9.
