@@ -7,11 +7,14 @@ use crate::experiment::FORMAT;
 use crate::report::escape::clean;
 use crate::{Error, Result};
 use quaff_os::Try;
+use quaff_os::disk::write_output;
 use serde::Serialize;
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// Rights of a report: others read it.
+const MODE: u32 = 0o644;
 /// Width of a chart in an SVG file, px.
 const FILE_WIDTH: f64 = 760.0;
 
@@ -89,7 +92,7 @@ fn cleaned(value: Value) -> Value {
 fn put(dir: &Path, name: &str, bytes: &[u8]) -> Result<PathBuf> {
     let path = dir.join(name);
     let part = dir.join(format!("{name}.part"));
-    fs::write(&part, bytes).trying(|| format!("write {}", part.display()))?;
+    write_output(&part, bytes, MODE).trying(|| format!("write {}", part.display()))?;
     fs::rename(&part, &path).trying(|| format!("rename {} to {}", part.display(), path.display()))?;
     Ok(path)
 }

@@ -5,6 +5,7 @@ use crate::groups::{self, Group};
 use anyhow::Context;
 use clap::Command;
 use clap_mangen::Man;
+use quaff_os::disk::write_output;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -24,6 +25,8 @@ Examples:
   quaff man /usr/local/share/man/man1
   quaff man /tmp/pages && man -l /tmp/pages/quaff-capture.1";
 
+/// Rights of a page: every user reads it.
+const PAGE_MODE: u32 = 0o644;
 /// Paragraph of a long description that becomes a section of its own.
 const EXIT_STATUS: &str = "Exit status: ";
 
@@ -39,7 +42,8 @@ pub(crate) fn run(args: &Args, all: Command) -> anyhow::Result<Exit> {
 /// Writes the page of `command` and of its subcommands. `name` is the page's, such as `quaff-bench-list`.
 fn write_pages(command: &Command, name: &str, dir: &Path) -> anyhow::Result<()> {
     let path = dir.join(format!("{name}.1"));
-    std::fs::write(&path, page(command, name)?).with_context(|| format!("write {}", path.display()))?;
+    let written = write_output(&path, &page(command, name)?, PAGE_MODE);
+    written.with_context(|| format!("write {}", path.display()))?;
     for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
         write_pages(sub, &format!("{name}-{}", sub.get_name()), dir)?;
     }

@@ -215,6 +215,47 @@ fn a_limit_on_the_length_of_files_costs_a_folder_nothing_and_a_file_its_rest() {
     }
 }
 
+/// The files that commands write beside captures: pages, the script for Wireshark, the state of a doctor.
+#[test]
+fn links_of_others_in_the_place_of_pages_scripts_and_states_are_not_followed() {
+    if !is_root(test_name!()) {
+        return;
+    }
+    let place = Place::new();
+    let victim = place.path("victim");
+    fs::write(&victim, "kept").unwrap();
+    let home = format!("HOME={}", place.path("home").display());
+    let plant = |name: &str| {
+        let path = place.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::set_permissions(path.parent().unwrap(), Permissions::from_mode(0o1777)).unwrap();
+        symlink(&victim, &path).unwrap();
+        lchown(&path, Some(STRANGER), None).unwrap();
+    };
+    for name in ["shared/quaff.1", "shared/.settings"] {
+        plant(name);
+    }
+    for folder in ["home/.local/lib/wireshark/extcap", "home/.config/wireshark/extcap"] {
+        plant(&format!("{folder}/quaff-extcap"));
+    }
+    for (runner, args) in [
+        (&[][..], "man @/shared"),
+        (&["env", "-u", "XDG_CONFIG_HOME", &home], "extcap --install"),
+        (&[], "doctor --undo --state @/shared/state"),
+    ] {
+        let done = place.run(runner, args);
+        assert_eq!(done.status.code(), Some(2), "{args}: {done:?}");
+        assert_eq!(fs::read(&victim).unwrap(), b"kept", "{args}");
+        let rights = victim.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!(rights & 0o111, 0, "{args}: {}", stderr(&done));
+    }
+    // Without the link all is written, for everyone to read.
+    fs::remove_file(place.path("shared/quaff.1")).unwrap();
+    let done = place.run(&[], "man @/shared");
+    assert_eq!(done.status.code(), Some(0), "{}", stderr(&done));
+    assert_eq!(place.path("shared/quaff.1").metadata().unwrap().mode() & 0o777, 0o644);
+}
+
 /// The named pipe is read first: a folder is listed, and none of its files is open, when the pipe is opened.
 #[test]
 fn a_file_that_goes_while_its_folder_is_read_is_named_and_the_rest_is_read() {

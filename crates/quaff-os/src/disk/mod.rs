@@ -18,7 +18,7 @@ pub use file::{
     open_unnamed, preallocate, rename_new, space, sync_all, sync_folder, write_behind,
 };
 pub use libc::{O_CREAT, O_WRONLY};
-pub use output::{Owners, open_output};
+pub use output::{Owners, open_output, write_output};
 pub use private_lock::{LockPatience, PrivateLock};
 pub use read::Reader;
 pub(crate) use uring::REGISTER_IOWQ_AFF;

@@ -14,11 +14,11 @@ use nix::sys::statfs::{PROC_SUPER_MAGIC, fstatfs};
 use nix::unistd::geteuid;
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
-use std::fs::{File, Metadata};
-use std::io;
+use std::fs::{File, Metadata, Permissions};
+use std::io::{self, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 
 /// Rights of a new file without the bits of umask(2).
@@ -88,6 +88,18 @@ pub fn open_output(path: &Path, flags: i32) -> io::Result<File> {
             return Ok(file);
         }
     }
+}
+
+/// Writes a whole file with these rights, opened as by [`open_output`].
+///
+/// # Errors
+/// It cannot be opened or written, or another user may have put something in its way.
+pub fn write_output(path: &Path, bytes: &[u8], mode: u32) -> io::Result<File> {
+    let mut file = open_output(path, (OFlag::O_WRONLY | OFlag::O_CREAT).bits())?;
+    file.set_len(0)?;
+    file.write_all(bytes)?;
+    file.set_permissions(Permissions::from_mode(mode))?;
+    Ok(file)
 }
 
 /// A path on the way to its file.

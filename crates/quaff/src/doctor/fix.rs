@@ -6,10 +6,10 @@
 use super::Change;
 use super::settings::{Backend, Machine, Setting};
 use crate::{Error, Result};
+use quaff_os::disk::write_output;
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs::{self, File};
+use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -250,7 +250,7 @@ impl<'a> StateFile<'a> {
         }
         // No other user can open it, and so none can hold its lock.
         let lock = folder.join(".settings");
-        let held = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&lock);
+        let held = write_output(&lock, &[], 0o600);
         let held = held.map_err(|errno| Error::path("open", &lock, errno))?;
         let started = Instant::now();
         while matches!(held.try_lock(), Err(fs::TryLockError::WouldBlock)) {
@@ -307,8 +307,7 @@ impl<'a> StateFile<'a> {
         let new = self.path.with_extension("new");
         let failed = |errno| Error::path("write", &new, errno);
         let text = serde_json::to_vec_pretty(&self.state).map_err(|error| failed(error.into()))?;
-        let mut file = File::create(&new).map_err(failed)?;
-        file.write_all(&text).and_then(|()| file.sync_all()).map_err(failed)?;
+        write_output(&new, &text, 0o640).and_then(|file| file.sync_all()).map_err(failed)?;
         fs::rename(&new, self.path).map_err(|errno| Error::path("write", self.path, errno))
     }
 }

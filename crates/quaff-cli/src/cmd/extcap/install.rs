@@ -3,13 +3,15 @@
 use crate::exit::Exit;
 use crate::show::print;
 use anyhow::Context;
+use quaff_os::disk::write_output;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Name of the script.
 const SCRIPT: &str = "quaff-extcap";
+/// Rights of the script: every user of its folder runs it.
+const SCRIPT_MODE: u32 = 0o755;
 /// Folder of extcap programs of one user since Wireshark 4.2, if tshark does not report one.
 const PERSONAL: &str = ".local/lib/wireshark/extcap";
 
@@ -18,9 +20,8 @@ pub(super) fn install(global: bool) -> anyhow::Result<Exit> {
     fs::create_dir_all(&dir).with_context(|| format!("create {}", dir.display()))?;
     let program = std::env::current_exe().context("find the running program")?;
     let path = dir.join(SCRIPT);
-    let is_written = fs::write(&path, script(&program))
-        .and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(0o755)));
-    is_written.with_context(|| format!("write {}", path.display()))?;
+    let written = write_output(&path, script(&program).as_bytes(), SCRIPT_MODE);
+    written.with_context(|| format!("write {}", path.display()))?;
     print(&format!(
         "{}\n'tshark -D' lists quaff's interfaces now, and Wireshark after a restart",
         path.display()
