@@ -2,6 +2,7 @@
 
 use quaff_testkit as testing;
 use quaff_testkit::test_name;
+use std::path::Path;
 use std::process::{Command, Output};
 
 const QUAFF: &str = env!("CARGO_BIN_EXE_quaff");
@@ -37,10 +38,28 @@ fn a_short_demo_ends_with_0_and_prints_all_parts() {
     ] {
         assert!(words.contains(part), "{part}: {text}");
     }
+    for label in labels_of_the_readme() {
+        assert!(words.contains(&label), "{label}: {text}");
+    }
     // Paths may be longer, in a line of their own.
     let long = text.lines().find(|line| line.chars().count() > 80 && !line.contains(&path));
     assert_eq!(long, None, "{text}");
     assert_eq!(std::fs::read_dir(&path).expect("it is there").count(), 0, "files are left");
+}
+
+/// The headings of the table in the README, and the programs in it that each machine has.
+fn labels_of_the_readme() -> Vec<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
+    let readme = std::fs::read_to_string(path).expect("a README");
+    let (_, table) = readme.split_once("What the demo printed").expect("a table");
+    let lines: Vec<&str> = table.lines().filter_map(|line| line.strip_prefix("    ")).collect();
+    let lines = &lines
+        [..lines.iter().rposition(|line| line.contains("CPU s") || line.contains('%')).expect("rows") + 1];
+    let titles = lines.iter().filter_map(|line| Some(line.split_once(": ")?.0.to_owned()));
+    let heading = lines[0].split_whitespace().collect::<Vec<_>>().join(" ");
+    let labels: Vec<_> = titles.chain([heading]).collect();
+    assert_eq!(labels.len(), 4, "{labels:?}");
+    labels
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod docs;
 mod doctor;
 mod dry_run;
 mod example;
+mod figures;
 mod gulp;
 mod help;
 mod install;
