@@ -235,6 +235,7 @@ fn links_of_others_in_the_place_of_pages_scripts_and_states_are_not_followed() {
     for name in ["shared/quaff.1", "shared/.settings"] {
         plant(name);
     }
+    fs::write(place.path("shared/state"), r#"{"boot":"","entries":[]}"#).unwrap();
     for folder in ["home/.local/lib/wireshark/extcap", "home/.config/wireshark/extcap"] {
         plant(&format!("{folder}/quaff-extcap"));
     }
