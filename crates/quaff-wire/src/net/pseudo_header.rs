@@ -1,8 +1,8 @@
 //! The pseudo header of a transport checksum (RFC 768, RFC 8200 section 8.1), and the addresses in it.
 //!
-//! These are not always those of the fixed header. While a routing header of IPv6 has segments left, or a source route
-//! of IPv4 has addresses left, the final destination lies there; the source may be in a Home Address option. Every
-//! checksum of this crate asks here.
+//! These are not always those of the fixed header: while a routing header of IPv6 has segments left, or a source route
+//! of IPv4 has addresses left, it contains the final destination, and a Home Address option contains the source. All
+//! transport checksums of this crate use [`Ip::ends`].
 
 use super::Ip;
 use super::ipv4::IPV4_BYTES;
@@ -10,10 +10,10 @@ use super::ipv6::{self, DESTINATION, IPV6_BYTES, ROUTING};
 use crate::checksum;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Home Address option (RFC 6275, section 6.3), and its length.
+/// Home Address option (RFC 6275, section 6.3).
 const HOME_ADDRESS: u8 = 0xc9;
 const ADDRESS_BYTES: usize = 16;
-/// Offset of the addresses in a routing header of any type.
+/// Offset of the addresses in a routing header of types 0, 2, 3 and 4.
 const SEGMENTS: usize = 8;
 
 /// Loose and strict source route (RFC 791).
@@ -28,17 +28,26 @@ pub(crate) struct Extension<'a> {
 }
 
 impl Ip {
-    /// Source and destination of the transport header, in the packet whose IP header is at `at`, and the offset of the
-    /// last 32 bits of each, if they are in one place. They differ from `addresses` where a routing header has segments
-    /// left (RFC 8200, RFC 6275, RFC 6554, RFC 8754), where a source route has addresses left (RFC 791), and where a
-    /// Home Address option has the source (RFC 6275).
+    /// The source and destination of the pseudo header, for the packet whose IP header is at offset `at` of `frame`,
+    /// and the offset of the last 32 bits of each; `None` if those are not contiguous.
+    ///
+    /// They differ from `addresses` if a routing header has segments left (RFC 8200, RFC 6275, RFC 6554, RFC 8754), if a
+    /// source route has addresses left (RFC 791), and if a Home Address option has the source (RFC 6275). They are read
+    /// from `frame`, whose addresses may have been rewritten since `self` was parsed.
     pub fn ends(&self, frame: &[u8], at: usize) -> [(IpAddr, Option<usize>); 2] {
-        // From the bytes: they may have been rewritten.
-        if !self.is_v6() {
-            let routed = frame.get(at + IPV4_BYTES..self.transport).and_then(last_of_route);
-            let places = [at + 12, routed.map_or(at + 16, |offset| at + IPV4_BYTES + offset)];
-            return places.map(|at| (address_v4(frame, at).into(), Some(at)));
+        match self.is_v6() {
+            true => self.ends_v6(frame, at),
+            false => self.ends_v4(frame, at),
         }
+    }
+
+    fn ends_v4(&self, frame: &[u8], at: usize) -> [(IpAddr, Option<usize>); 2] {
+        let routed = frame.get(at + IPV4_BYTES..self.transport).and_then(last_of_route);
+        let places = [at + 12, routed.map_or(at + 16, |offset| at + IPV4_BYTES + offset)];
+        places.map(|at| (address_v4(frame, at).into(), Some(at)))
+    }
+
+    fn ends_v6(&self, frame: &[u8], at: usize) -> [(IpAddr, Option<usize>); 2] {
         let fixed = |offset| address(frame, at + offset).unwrap_or(Ipv6Addr::UNSPECIFIED);
         let [mut source, mut destination] = [8, 24].map(|offset| (fixed(offset), Some(at + offset + 12)));
         for extension in self.extensions(frame, at) {
@@ -67,7 +76,7 @@ impl Ip {
 }
 
 impl Extension<'_> {
-    /// The last address of a routing header with segments left, for a packet that is on its way to `next`.
+    /// The last address of a routing header with segments left, in a packet with the destination `next`.
     fn final_destination(&self, next: Ipv6Addr) -> Option<(Ipv6Addr, Option<usize>)> {
         let [_, _, kind, left, compression, pad, ..] = *self.bytes else { return None };
         if left == 0 {
@@ -81,13 +90,12 @@ impl Extension<'_> {
             3 => {
                 let shared = usize::from(compression & 15);
                 let end = self.bytes.len().checked_sub(usize::from(pad >> 4))?;
-                let rest = self.bytes.get(SEGMENTS.max(end.checked_sub(ADDRESS_BYTES - shared)?)..end)?;
+                let start = end.checked_sub(ADDRESS_BYTES - shared).filter(|at| *at >= SEGMENTS)?;
                 let mut octets = next.octets();
-                octets[shared..].get_mut(..rest.len())?.copy_from_slice(rest);
-                let is_whole = rest.len() >= 4 && rest.len() + shared == ADDRESS_BYTES;
-                Some((octets.into(), is_whole.then(|| self.at + end - 4)))
+                octets[shared..].copy_from_slice(&self.bytes[start..end]);
+                Some((octets.into(), (end - start >= 4).then(|| self.at + end - 4)))
             }
-            // Segment routing (RFC 8754): the list begins with the last segment.
+            // Segment routing (RFC 8754): the list is in reverse order.
             4 => self.found(SEGMENTS),
             _ => None,
         }
@@ -100,13 +108,14 @@ impl Extension<'_> {
             match self.bytes.get(at..)? {
                 // Pad1 is the only option without a length.
                 [0, ..] => at += 1,
-                [HOME_ADDRESS, 16, ..] => return self.found(at + 2),
+                [HOME_ADDRESS, len, ..] if usize::from(*len) == ADDRESS_BYTES => return self.found(at + 2),
                 [_, len, ..] => at += 2 + usize::from(*len),
                 _ => return None,
             }
         }
     }
 
+    /// The address at offset `at` of the header, and the offset of its last 32 bits in the frame.
     fn found(&self, at: usize) -> Option<(Ipv6Addr, Option<usize>)> {
         Some((address(self.bytes, at)?, Some(self.at + at + 12)))
     }
@@ -138,13 +147,13 @@ fn address(bytes: &[u8], at: usize) -> Option<Ipv6Addr> {
     Some(octets.into())
 }
 
-/// The sum over a pseudo header; `bytes` is the length of the transport header and its payload.
+/// The sum of a pseudo header; `bytes` is the length of the transport header and its payload.
 pub(crate) fn pseudo_header_sum(addresses: [IpAddr; 2], protocol: u8, bytes: usize) -> u16 {
     let rest = checksum::fold(bytes as u64 + u64::from(protocol));
     checksum::add(addresses_sum(addresses), rest)
 }
 
-/// The part of the addresses in the sum.
+/// The sum of the addresses of a pseudo header.
 pub(crate) fn addresses_sum(addresses: [IpAddr; 2]) -> u16 {
     let [source, destination] = addresses.map(|address| match address {
         IpAddr::V4(v4) => checksum::sum(&v4.octets()),
@@ -163,7 +172,7 @@ mod tests {
     const NEXT: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 2, 0, 0, 0, 0, 2);
     const LAST: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 2, 9, 9, 9, 9, 9);
 
-    /// A packet with these extension headers, each without its first two bytes, and an empty UDP datagram.
+    /// A packet with these extension headers (number, and what follows their first two bytes) and an empty UDP datagram.
     fn packet(extensions: &[(u8, Vec<u8>)]) -> Vec<u8> {
         let mut packet = vec![0x60, 0, 0, 0, 0, 0, 0, 64];
         packet.extend([SOURCE.octets(), NEXT.octets()].concat());
@@ -215,6 +224,9 @@ mod tests {
             (routing(4, 1, [0, 0, 0, 0], &[&first[..16], &[5, 6, 0, 0, 0, 0, 0, 0]].concat()), LAST),
             (routing(4, 0, [1, 0, 0, 0], &first), NEXT),
             (routing(0, 1, [0; 4], &[]), NEXT),
+            // No room for eleven bytes before the padding.
+            (routing(3, 1, [0x55, 0x10, 0, 0], &[9; 8]), NEXT),
+            (routing(3, 1, [0, 0x10, 0, 0], &[9; 16]), NEXT),
             (routing(9, 1, [0; 4], &last), NEXT),
         ] {
             let found = ends(&[(0, vec![1, 4, 0, 0, 0, 0]), extension.clone()]);
@@ -233,7 +245,11 @@ mod tests {
     fn a_home_address_is_the_source() {
         let option = [&[0, 1, 1, 0, HOME_ADDRESS, 16][..], &LAST.octets()].concat();
         assert_eq!(ends(&[(DESTINATION, option.clone())]).0, [IpAddr::from(LAST), NEXT.into()]);
-        assert_eq!(ends(&[(0, option)]).0, [IpAddr::from(SOURCE), NEXT.into()], "it is no option of routers");
+        assert_eq!(
+            ends(&[(0, option)]).0,
+            [IpAddr::from(SOURCE), NEXT.into()],
+            "a Home Address in hop-by-hop options counts for nothing"
+        );
     }
 
     #[test]
@@ -251,10 +267,10 @@ mod tests {
         let route = |pointer| [1, 131, 11, pointer, 10, 0, 0, 8, 10, 0, 0, 9];
         assert_eq!(ends(&route(4)), ([10, 0, 0, 9].into(), Some(28)));
         assert_eq!(ends(&route(8)), ([10, 0, 0, 9].into(), Some(28)));
-        assert_eq!(ends(&route(12)), fixed, "the packet has been everywhere");
+        assert_eq!(ends(&route(12)), fixed, "no address is left");
         assert_eq!(ends(&[]), fixed);
-        assert_eq!(ends(&[7, 7, 4, 0, 0, 0, 0, 0]), fixed, "that records the route");
-        assert_eq!(ends(&[1, 131, 15, 4, 10, 0, 0, 9]), fixed, "and this is cut");
+        assert_eq!(ends(&[7, 7, 4, 0, 0, 0, 0, 0]), fixed, "Record Route is no source route");
+        assert_eq!(ends(&[1, 131, 15, 4, 10, 0, 0, 9]), fixed, "longer than the options");
         assert_eq!(ends(&[148, 4, 0, 0, 137, 7, 4, 10, 0, 0, 9, 0]), ([10, 0, 0, 9].into(), Some(27)));
     }
 
