@@ -2,7 +2,8 @@
 //! acknowledgments. It stores no payload, and does not know the other direction.
 //!
 //! Two witnesses prove a loss. The sender named a number at or after the end of the missing bytes in a captured packet,
-//! so it has sent them. The receiver's latest acknowledgment covers them: one that a later, lower one contradicts was a
+//! so it has sent them; an empty segment counts only if the acknowledgment has the same number, and if no data below it
+//! follow. The receiver's latest acknowledgment covers them: one that a later, lower one contradicts was a
 //! stray, and one beyond all numbers that the sender has named waits until the sender reaches it. A loss is declared
 //! 100 ms after both, or at the end of the connection, since files of several queues are not in order.
 //!
@@ -24,9 +25,10 @@ const JUMP_MAX: i64 = 128 << 20;
 const STALE_BYTES: i64 = 1 << 30;
 /// Time that an acknowledged hole waits: packets of several queues may be stored out of order.
 const HOLE_WAIT_NS: u64 = 100_000_000;
-/// Distance of a segment from the highest byte up to which its acknowledgment counts; and of a first segment from the
-/// begin that the other end, or a SYN, has named: a random number is farther away.
+/// Maximum distance of a segment from the highest byte at which its acknowledgment counts: a random number is farther
+/// away.
 const NEAR_BYTES: i64 = 16 << 20;
+/// Maximum distance of a first segment from the begin that the other end, or a SYN, has named.
 const BEGIN_APART: i64 = 1 << 20;
 /// Distance from a single byte beyond a hole up to which its sender continues after it.
 const ONE_APART: i64 = 1 << 16;
@@ -53,7 +55,7 @@ const SETTLED: u32 = 4;
 /// `fin` is known.
 const FIN_SEEN: u32 = 8;
 /// Acknowledgments of the receiver were captured.
-const ACK_SEEN: u32 = 16;
+pub(super) const ACK_SEEN: u32 = 16;
 /// `far` is the end of a segment that leapt.
 const FAR: u32 = 32;
 /// The capture lost a part of it.
@@ -81,6 +83,9 @@ const AGREED: u32 = 1 << 16;
 const CONFIRMED: u32 = 1 << 17;
 /// `named` is a single byte beyond a hole: a keep-alive with other numbers, unless its sender continues after it.
 const ONE: u32 = 1 << 18;
+/// A second packet has named the begin; the second flag: one has named another begin before that.
+const NAMED_TWICE: u32 = 1 << 19;
+const DISPUTED: u32 = 1 << 20;
 
 /// The state of one direction.
 #[derive(Debug, Clone, Copy, Default)]
@@ -207,12 +212,25 @@ impl Direction {
         self.flags & (STARTED | AGREED) == STARTED
     }
 
+    /// True if a SYN-ACK with this acknowledgment answers its SYN, and what was seen of the `answering` direction is no
+    /// begin of another connection: nothing, or segments of which no SYN named the begin.
+    pub(super) fn is_answered_by(&self, acknowledgment: u32, answering: &Self) -> bool {
+        let is_first = acknowledgment == self.base && answering.has(MIDSTREAM);
+        self.has(SYN_SEEN) && (is_first || answering.is_untouched() && self.may_have_sent(acknowledgment))
+    }
+
     /// True if nothing has come after the begin.
     pub(super) fn is_untouched(&self) -> bool {
         self.segments == 0 && self.top == self.base
     }
 
-    /// True if the acknowledgment in a segment with this number counts: others are dropped by their receiver.
+    /// True if the sender of this acknowledgment may know the direction: it is near the bytes that were captured.
+    pub(super) fn is_known_by(&self, acknowledgment: u32) -> bool {
+        ahead(acknowledgment, self.base) >= -ONE_APART && ahead(acknowledgment, self.top) <= BEGIN_APART
+    }
+
+    /// True if the acknowledgment in a segment with this number counts: a receiver drops segments far outside its
+    /// window.
     #[inline]
     pub(super) fn is_near(&self, sequence: u32) -> bool {
         ahead(sequence, self.top).abs() <= NEAR_BYTES || self.has(NAMED) && sequence == self.named
@@ -225,15 +243,29 @@ impl Direction {
     }
 
     /// Compares the begin that one end has named with a segment of the sender: a begin elsewhere was a stray, unless it
-    /// is close and the segment goes with the begin of the other end.
+    /// is close and not disputed, and the segment goes with the begin of the other end. Only a keep-alive has a byte at
+    /// the number of the SYN. Returns false for a stray.
     #[cold]
-    pub(super) fn agree(&mut self, sequence: u32, goes_with_other: bool, now_ns: u64) {
+    pub(super) fn agree(&mut self, sequence: u32, bytes: u32, goes_with_other: bool, now_ns: u64) -> bool {
         let distance = ahead(sequence, self.base);
-        let is_close = (-1..=if goes_with_other { BEGIN_APART } else { 0 }).contains(&distance);
-        if self.is_untouched() && !is_close {
+        let least = if bytes > 1 { 0 } else { -1 };
+        let most = if goes_with_other && !self.has(DISPUTED) { BEGIN_APART } else { 0 };
+        if self.is_untouched() && !(least..=most).contains(&distance) {
             self.begin_midstream(sequence, now_ns);
-        } else if distance >= 0 && !self.has(SYN_SEEN) {
+            return false;
+        }
+        if distance >= 0 && !self.has(SYN_SEEN) {
             self.flags |= AGREED;
+        }
+        true
+    }
+
+    /// Continues as if it had begun before the capture, if its begin was named only by a SYN-ACK that was a stray.
+    pub(super) fn doubt(&mut self, cx: &mut Context) {
+        if self.is_started() && self.flags & (SYN_SEEN | MIDSTREAM) == 0 {
+            self.discard(cx);
+            self.flags |= MIDSTREAM | AGREED;
+            self.unsettle(cx.now_ns);
         }
     }
 
@@ -246,7 +278,7 @@ impl Direction {
 
     /// Notes a late or repeated SYN of a direction that has started.
     pub(super) fn note_syn(&mut self) {
-        self.flags |= if self.has(MIDSTREAM) { 0 } else { SYN_SEEN };
+        self.flags |= if self.has(MIDSTREAM) { 0 } else { SYN_SEEN | NAMED_TWICE };
     }
 
     /// Starts at a number that a SYN or SYN-ACK has named. Earlier acknowledgments may belong to another connection.
@@ -303,8 +335,13 @@ impl Direction {
     fn agree_with(&mut self, acknowledgment: u32) -> bool {
         let is_sent = self.may_have_sent(acknowledgment);
         self.flags |= if is_sent && self.has(SYN_SEEN) { AGREED } else { 0 };
+        self.flags |= match acknowledgment == self.base {
+            true => NAMED_TWICE,
+            false if self.is_untouched() && !self.has(NAMED_TWICE) => DISPUTED,
+            false => 0,
+        };
         let is_close = (0..=BEGIN_APART).contains(&ahead(acknowledgment, self.base));
-        is_sent || is_close && !self.has(SYN_SEEN)
+        is_sent || is_close && self.flags & (SYN_SEEN | DISPUTED) == 0
     }
 
     /// An acknowledgment beyond the data shows that earlier segments are missing, or were retransmitted.
@@ -375,7 +412,13 @@ impl Direction {
                 self.follow(sequence, end, cx);
                 return;
             }
-            self.flags |= if flags & (SYN | FIN) == 0 { DATA } else { 0 };
+            // The first byte alone may be a stray keep-alive.
+            let is_data = flags & (SYN | FIN) == 0 && (bytes > 1 || self.segments > 0);
+            self.flags |= if is_data { DATA } else { 0 };
+            // A sender that has named a higher number continues after it.
+            if self.flags & (NAMED | ONE) == NAMED && ahead(sequence, self.named) < 0 {
+                self.flags &= !NAMED;
+            }
             self.place(sequence, end, cx);
         } else if flags & (SYN | FIN) == 0 {
             // The latest one counts, as for acknowledgments.
@@ -422,7 +465,7 @@ impl Direction {
 
     /// Adds the single byte that waits.
     fn place_one(&mut self, cx: &mut Context) {
-        self.flags = self.flags & !(ONE | NAMED) | DATA;
+        self.flags = self.flags & !(ONE | NAMED) | if self.segments > 0 { DATA } else { 0 };
         self.place(self.named, self.named.wrapping_add(1), cx);
     }
 
@@ -606,10 +649,10 @@ impl Direction {
         }
     }
 
-    /// True if an acknowledgment beyond the data is no stray: an empty segment of the sender has reached its number, or
+    /// True if an acknowledgment beyond the data is no stray: an empty segment of the sender has the same number, or
     /// the receiver has named it again.
     fn is_end_named(&self) -> bool {
-        self.has(CONFIRMED) || self.has(NAMED) && ahead(self.named, self.acked) >= 0
+        self.has(CONFIRMED) || self.has(NAMED) && self.named == self.acked
     }
 
     fn end_holes(&mut self, cx: &mut Context) {
@@ -646,8 +689,8 @@ impl Direction {
 
     /// Ends the direction: bytes that both endpoints have named and that did not arrive are lost.
     pub(super) fn finish(&mut self, cx: &mut Context) -> Ended {
-        // A single byte beyond a hole that the receiver has acknowledged.
-        if self.has(ONE) && self.is_settled() && ahead(self.acked, self.named) > 0 {
+        // A single byte beyond a hole that the receiver has acknowledged, and nothing after it.
+        if self.has(ONE) && self.is_settled() && ahead(self.acked, self.named) == 1 {
             self.place_one(cx);
         }
         self.end_holes(cx);
@@ -684,11 +727,10 @@ impl Direction {
         }
     }
 
-    /// Declares the end lost as far as the sender has also named it; a single number is a FIN, or a byte.
+    /// Declares the end lost if the sender has also named it; a single number is a FIN, or a byte.
     fn finish_beyond(&mut self, cx: &mut Context) {
         let missing = ahead(self.acked, self.top).max(0) as u32;
-        let named = if self.has(NAMED) { ahead(self.named, self.top).max(0) as u32 } else { 0 };
-        let proven = missing.min(named);
+        let proven = if self.has(NAMED) && self.named == self.acked { missing } else { 0 };
         match proven {
             0 => {}
             1 => cx.sums.found.fins_unseen += 1,

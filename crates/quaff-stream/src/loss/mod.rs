@@ -27,12 +27,12 @@ pub use report::{FlowLoss, InterfaceLoss, Interval, LossReport};
 use crate::attempt::Attempt;
 use crate::event::Sender;
 use crate::key::Key;
-use direction::{Context, Direction, Ended, SYN_SEEN};
+use direction::{ACK_SEEN, Context, Direction, Ended, SYN_SEEN};
 use holes::Holes;
 use quaff_wire::add_each;
 use quaff_wire::flow::{FlowPacket, NoFlow, TcpFields};
 use quaff_wire::net::TCP;
-use quaff_wire::net::agreement::{ACK, Numbers, RST, SYN};
+use quaff_wire::net::agreement::{ACK, FIN, Numbers, RST, SYN};
 use sums::{SEGMENT_BYTES, Sums};
 use table::{Connection, Table};
 
@@ -293,7 +293,8 @@ impl LossMeter {
         }
         let connection = self.table.get_mut(place);
         if !connection.is_attempt(sender, segment) {
-            connection.has_attempt = false;
+            // A repeated SYN refutes no SYN-ACK.
+            connection.has_attempt &= attempt.is_some_and(|attempt| attempt.sender != from);
             return true;
         }
         let is_far =
@@ -310,8 +311,8 @@ impl LossMeter {
         let Attempt { sender, flags, sequence, acknowledgment, time_ns, .. } = *attempt;
         let connection = self.table.get_mut(place);
         let (own, other) = connection.halves(sender.index());
-        let is_second = flags & ACK != 0 && other.has(SYN_SEEN) && own.is_untouched();
-        if is_second && other.may_have_sent(acknowledgment) {
+        if flags & ACK != 0 && other.is_answered_by(acknowledgment, own) {
+            own.discard(&mut Context::new(&mut self.holes, &mut self.sums, time_ns));
             own.begin(sequence.wrapping_add(1), SYN_SEEN, time_ns);
         } else {
             self.begin_again(place, time_ns);
@@ -497,12 +498,15 @@ impl Connection {
         let is_established = self.is_established();
         let (own, other) = self.halves(sender);
         let sequence = segment.sequence.wrapping_add(u32::from(is_syn));
-        let is_client = own.has(SYN_SEEN) && !is_syn;
         match own.is_started() {
             true if is_syn => own.note_syn(),
             true if own.is_open_to_agreement() => {
-                let goes_with_other = is_ack && other.has_begun_with(segment.acknowledgment);
-                own.agree(sequence, goes_with_other, segment.time_ns);
+                // A SYN-ACK that was a stray has named both begins.
+                let is_known = other.has(SYN_SEEN) || !own.has(SYN_SEEN);
+                let goes_with_other = is_ack && is_known && other.has_begun_with(segment.acknowledgment);
+                if !own.agree(sequence, segment.bytes, goes_with_other, segment.time_ns) {
+                    other.doubt(cx);
+                }
             }
             true => {}
             false if is_syn => own.begin(sequence, SYN_SEEN, segment.time_ns),
@@ -510,11 +514,15 @@ impl Connection {
         }
         own.note_sent(segment.origin.interface);
         // A SYN-ACK names the number of the SYN, as does the first segment after it.
+        let is_client = own.has(SYN_SEEN) && !is_syn;
         if is_ack && !other.is_started() && (is_syn || is_client) {
-            other.begin(segment.acknowledgment, 0, segment.time_ns);
-        }
-        if is_ack && own.is_near(sequence) {
+            other.begin(segment.acknowledgment, ACK_SEEN, segment.time_ns);
+        } else if is_ack && own.is_near(sequence) {
             other.acknowledge(segment.acknowledgment, is_established, cx);
+        }
+        let is_bare_ack = is_ack && segment.bytes == 0 && segment.flags & (SYN | FIN) == 0;
+        if is_bare_ack && other.is_started() && !other.is_known_by(segment.acknowledgment) {
+            return;
         }
         own.take(sequence, segment.bytes, segment.flags, cx);
     }

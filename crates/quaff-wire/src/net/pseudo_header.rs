@@ -31,9 +31,9 @@ impl Ip {
     /// The source and destination of the pseudo header, for the packet whose IP header is at offset `at` of `frame`,
     /// and the offset of the last 32 bits of each; `None` if those are not contiguous.
     ///
-    /// They differ from `addresses` if a routing header has segments left (RFC 8200, RFC 6275, RFC 6554, RFC 8754), if a
-    /// source route has addresses left (RFC 791), and if a Home Address option has the source (RFC 6275). They are read
-    /// from `frame`, whose addresses may have been rewritten since `self` was parsed.
+    /// They differ from `addresses` if a routing header has segments left (RFC 8200, RFC 6275, RFC 6554, RFC 8754), if
+    /// a source route has addresses left (RFC 791), and if a Home Address option has the source (RFC 6275). They are
+    /// read from `frame`, whose addresses may have been rewritten since `self` was parsed.
     pub fn ends(&self, frame: &[u8], at: usize) -> [(IpAddr, Option<usize>); 2] {
         match self.is_v6() {
             true => self.ends_v6(frame, at),
@@ -172,7 +172,8 @@ mod tests {
     const NEXT: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 2, 0, 0, 0, 0, 2);
     const LAST: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 2, 9, 9, 9, 9, 9);
 
-    /// A packet with these extension headers (number, and what follows their first two bytes) and an empty UDP datagram.
+    /// A packet with these extension headers (number, and what follows their first two bytes) and an empty UDP
+    /// datagram.
     fn packet(extensions: &[(u8, Vec<u8>)]) -> Vec<u8> {
         let mut packet = vec![0x60, 0, 0, 0, 0, 0, 0, 64];
         packet.extend([SOURCE.octets(), NEXT.octets()].concat());
