@@ -141,6 +141,38 @@ fn every_frame_comes_out_once_and_conversations_stay_whole() {
 }
 
 #[test]
+fn fragments_after_packets_of_later_times_are_counted() {
+    let dir = folder();
+    let (feed, out) = (dir.path().join("feed.pcap"), dir.path().join("out.pcapng"));
+    let [one, other] = [1, 2].map(|number: u16| {
+        let (from, to) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(192, 0, 2, 1));
+        let mut large = build::ipv4(from, to, 17, &[], &build::udp(number, 53, &[0; 2000]));
+        large[4..6].copy_from_slice(&number.to_be_bytes());
+        build::ipv4_fragments(&large, 800)
+            .iter()
+            .map(|ip| build::ethernet(&[], 0x0800, ip))
+            .collect::<Vec<_>>()
+    });
+    let order = [&one[1], &other[0], &other[1], &one[2], &one[0], &other[2]];
+    std::fs::write(&feed, pcap(&order.map(Clone::clone))).unwrap();
+    for (by, delayed) in [("addresses", 0), ("ports", 1)] {
+        let args =
+            ["--by", by, "--members", "1", "--read", feed.to_str().unwrap(), "-w", out.to_str().unwrap()];
+        let (code, report, _) = split(&args);
+        let times: Vec<u64> = frames(&out).iter().map(|(time_ns, _)| *time_ns).collect();
+        let late = times.windows(2).filter(|pair| pair[1] < pair[0]).count();
+        assert_eq!(
+            (code, report["delayed"].as_u64(), late),
+            (0, Some(delayed), delayed as usize),
+            "{report}"
+        );
+        let done = Command::new(QUAFF).arg("split").args(args).output().expect("quaff runs");
+        let words = String::from_utf8_lossy(&done.stdout).into_owned();
+        assert_eq!(words.contains("1 NOT IN ORDER: fragments that were waited for"), delayed == 1, "{words}");
+    }
+}
+
+#[test]
 fn a_plan_says_what_the_split_does_and_writes_nothing() {
     let dir = folder();
     let (feed, out) = (dir.path().join("feed.pcap"), dir.path().join("out"));

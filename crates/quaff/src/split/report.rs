@@ -42,6 +42,8 @@ pub struct Report {
     pub largest: Option<Largest>,
     /// Peaks of all packets.
     pub peaks: Vec<PeakReport>,
+    /// Fragments that waited for the first one of their datagram and follow packets of later times at their member.
+    pub delayed: u64,
     pub members: Vec<MemberReport>,
     /// Maximum of the buffer in use, of all members together; 0 in a dry run.
     pub buffer_high_bytes: u64,
@@ -159,6 +161,7 @@ pub(super) fn sum_up(plan: &SplitPlan, balance: &Balance, mut end: SplitEnd) -> 
         jain_bytes: jain(&members, |member| member.bytes),
         largest: balance.largest(None).map(|found| largest(found, balance)),
         peaks: peaks(&balance.all),
+        delayed: balance.delayed,
         buffer_high_bytes: end.buffer.as_ref().map_or(0, |buffer| buffer.high_bytes()),
         resident_bytes: end.buffer.as_ref().map_or(0, |buffer| buffer.resident.get()),
         members,

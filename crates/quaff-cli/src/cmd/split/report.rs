@@ -188,12 +188,14 @@ fn peak_words(all: &PeakReport, member: &PeakReport, name: &str) -> String {
     )
 }
 
+/// Packets that were not written, or not in the order of their times.
 fn skipped_words(report: &Report) -> String {
     let skipped = &report.skipped_by;
     let counts = [
         (skipped.lost, "LOST: a member was too slow or failed"),
         (skipped.after_close, "LOST on the way to a member that had just failed"),
         (skipped.unsendable, "not sent: larger than the interface's MTU allows"),
+        (report.delayed, "NOT IN ORDER: fragments that were waited for, after packets of later times"),
     ];
     let lost = [
         ("nic_dropped", "LOST: the interface dropped them"),

@@ -17,6 +17,8 @@ pub(crate) struct Balance {
     pub all: Share,
     /// Time of the first frame and of the last one, ns since 1970.
     pub span_ns: Option<(u64, u64)>,
+    /// Fragments that waited for the first one of their datagram and follow frames of later times at their member.
+    pub delayed: u64,
     conversations: Table<Conversation>,
     most: usize,
     dropped: u64,
@@ -62,6 +64,7 @@ impl Balance {
             members: vec![Share::default(); members],
             all: Share::default(),
             span_ns: None,
+            delayed: 0,
             conversations: Table::with_capacity_and_hasher(CONVERSATIONS_MAX, Default::default()),
             most: CONVERSATIONS_MAX,
             dropped: 0,

@@ -2,7 +2,8 @@
 //! conversation go to the same member. The same file is split the same way, in whatever pieces it is read.
 //!
 //! A frame is marked with its member ([`Frame::set_member`]) and not changed otherwise. Fragments that arrive before
-//! the first one of their datagram are held back and passed directly before it.
+//! the first one of their datagram are held back and passed directly before it; those that follow frames of later times
+//! at their member are counted.
 //!
 //! | module | task |
 //! |---|---|
@@ -117,6 +118,10 @@ pub(crate) struct Split {
     /// Link types of the interfaces, by number.
     linktypes: Vec<u16>,
     held: Held,
+    /// Time of the latest frame assigned to each member, ns since 1970.
+    latest_ns: Vec<u64>,
+    /// Held fragments of the batch that follow a frame of a later time at their member.
+    delayed: u64,
     /// The frames of the batch before the assignment.
     arrived: Vec<Frame>,
     assigned: Vec<Assigned>,
@@ -141,6 +146,7 @@ impl Split {
         knowledge: Arc<Knowledge>,
         interfaces: Interfaces,
     ) -> Self {
+        let count = members.len();
         Self {
             sorting,
             bundle,
@@ -149,6 +155,8 @@ impl Split {
             interfaces,
             linktypes: Vec::new(),
             held: Held::default(),
+            latest_ns: vec![0; count],
+            delayed: 0,
             arrived: Vec::new(),
             assigned: Vec::new(),
         }
@@ -184,8 +192,7 @@ impl Split {
                 let datagram = number(&datagram);
                 lock(&self.knowledge.datagrams).insert(datagram, found.key, frame.time_ns);
                 while let Some((early, bytes, late)) = self.held.take(datagram) {
-                    let early = copy_in(early, &bytes, batch);
-                    self.pass(early, FrameFlow { key: found.key, ..late }, batch, tally);
+                    self.release((early, &bytes), FrameFlow { key: found.key, ..late }, batch, tally);
                 }
                 found.key
             }
@@ -210,14 +217,32 @@ impl Split {
         while let Some((datagram, frame, bytes, found)) = self.held.take_expired(now_ns, is_last) {
             // Another lane may have received the first fragment meanwhile.
             let key = self.first_of(datagram, &frame).unwrap_or(found.key);
-            let frame = copy_in(frame, &bytes, batch);
-            self.pass(frame, FrameFlow { key, ..found }, batch, tally);
+            self.release((frame, &bytes), FrameFlow { key, ..found }, batch, tally);
         }
     }
 
-    /// Assigns a frame to its member.
+    /// Assigns a fragment that was held back, whose frame is `bytes`.
+    fn release(
+        &mut self,
+        (frame, bytes): (Frame, &[u8]),
+        found: FrameFlow,
+        batch: &mut Batch<'_>,
+        tally: &mut LaneTally,
+    ) {
+        let frame = copy_in(frame, bytes, batch);
+        let before_ns = self.pass(frame, found, batch, tally);
+        self.delayed += u64::from(before_ns > frame.time_ns);
+    }
+
+    /// Assigns a frame to its member. Returns the time of the member's frame before it, or 0.
     #[inline]
-    fn pass(&mut self, mut frame: Frame, found: FrameFlow, batch: &mut Batch<'_>, tally: &mut LaneTally) {
+    fn pass(
+        &mut self,
+        mut frame: Frame,
+        found: FrameFlow,
+        batch: &mut Batch<'_>,
+        tally: &mut LaneTally,
+    ) -> u64 {
         let conversation = found.key.hash(self.sorting.seed);
         let hash = match found.key {
             FlowKey::Addresses(_) | FlowKey::Ports { .. } if self.sorting.by.macs => {
@@ -228,13 +253,14 @@ impl Split {
         let Some(member) = self.bundle.member(hash) else {
             // No member is left.
             tally.after_count += 1;
-            return;
+            return 0;
         };
         frame.set_member(member as u8);
         let tag_bytes = if frame.tpid == 0 { 0 } else { 4 };
         let bytes = frame.wire_len + tag_bytes;
         self.assigned.push(Assigned { member, conversation, key: found.key, time_ns: frame.time_ns, bytes });
         batch.frames.push(frame);
+        std::mem::replace(&mut self.latest_ns[member], frame.time_ns)
     }
 
     /// The hash of the MAC addresses of a conversation: those of its first frame, because the opposite direction may
@@ -253,6 +279,7 @@ impl Split {
     /// Counts the assigned frames of a whole batch, because the lanes share one lock.
     fn count(&mut self) {
         let mut balance = self.knowledge.balance();
+        balance.delayed += std::mem::take(&mut self.delayed);
         for frame in self.assigned.drain(..) {
             balance.count(frame.member, frame.conversation, &frame.key, frame.time_ns, frame.bytes);
         }

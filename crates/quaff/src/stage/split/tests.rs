@@ -100,6 +100,20 @@ fn fragments_follow_the_ports_of_the_first_in_any_order() {
 }
 
 #[test]
+fn a_fragment_after_later_frames_of_its_member_is_counted() {
+    for is_same in [true, false] {
+        let mut bed = bed("ports", 2);
+        let port = port_of(&mut bed, 0);
+        let other = whole(port_of(&mut bed, usize::from(!is_same)));
+        let pieces = fragments(port, 77);
+        let feed = [(2, &pieces[1][..]), (3, &pieces[2]), (4, &other), (5, &pieces[0])];
+        let times: Vec<u64> = bed.pass(&feed, false).iter().map(|(_, time_ns, _)| *time_ns).collect();
+        assert_eq!(times, [4, 2, 3, 5]);
+        assert_eq!(bed.knowledge.balance().delayed, u64::from(is_same));
+    }
+}
+
+#[test]
 fn fragments_without_a_first_time_out_and_batches_make_no_difference() {
     let pieces = fragments(1000, 5);
     let others: Vec<_> = (0..40).map(|port| whole(2000 + port)).collect();
