@@ -14,12 +14,15 @@ use std::time::{Duration, Instant};
 /// Frames of each full-speed run.
 const MANY: u64 = 500_000;
 
+/// As fast as one core sends, into a buffer that is resident: how soon that is, a host decides that may have taken the
+/// free memory back.
 #[test]
 fn every_frame_at_full_speed() {
     let bench = lab_bench!(2 << 30);
     for size in [64, 512, 1500] {
         let file = bench.path("all.pcapng");
-        let running = bench.capture_by_default(&["-w", &file, "--cpu", "1"]);
+        let mut running = bench.capture(&["-w", &file, "--cpu", "1", "--buffer", "1G"]);
+        wait_until_resident(&mut running);
         bench.generate(&format!("--size {size} --count {MANY} --cpu 0"));
         let ended = interrupt(running);
         assert_lossless(&ended, &file, MANY);
@@ -334,8 +337,8 @@ fn an_idle_capture_uses_at_most_1_percent_of_a_core() {
         fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
     };
     let before = cpu();
-    std::thread::sleep(Duration::from_secs(5));
+    std::thread::sleep(Duration::from_secs(10));
     let ticks = cpu() - before;
-    assert!(ticks <= 5, "{ticks} ticks of 10 ms in 5 s: more than 1 % of a core");
+    assert!(ticks <= 10, "{ticks} ticks of 10 ms in 10 s: more than 1 % of a core");
     interrupt(running);
 }

@@ -77,19 +77,23 @@ fn followed(capture: &Path) -> Streams {
         }
         let done = tshark.output().expect("tshark runs");
         let printed = String::from_utf8_lossy(&done.stdout);
+        let found = parsed(&printed);
+        // Streams without data have no number there.
+        let is_last = last_stream(&printed).map_or(found.is_empty(), |last| last < first + at_once);
         // Taps are printed in any order.
-        parsed(&printed).into_values().for_each(|sides| add(&mut streams, sides, false));
-        (first, at_once) = (first + at_once, AT_ONCE[1]);
-        if first > last_stream(&printed) {
+        found.into_values().for_each(|sides| add(&mut streams, sides, false));
+        if is_last {
             return streams;
         }
+        (first, at_once) = (first + at_once, AT_ONCE[1]);
     }
 }
 
-/// The largest number of a TCP stream in the capture: the row `| 0.0 <> 204.7 | 2033 |` of tshark's statistics.
-fn last_stream(text: &str) -> usize {
-    let row = text.lines().find(|line| line.contains("<>")).expect("statistics");
-    row.rsplit('|').nth(1).and_then(|cell| cell.trim().parse().ok()).expect("a number")
+/// The largest number of a TCP stream in the capture: the row `| 0.0 <> 204.7 | 2033 |` of tshark's statistics. There is
+/// none if all packets have the same time.
+fn last_stream(text: &str) -> Option<usize> {
+    let row = text.lines().find(|line| line.contains("<>"))?;
+    row.split('|').nth(2)?.trim().parse().ok()
 }
 
 /// The streams of tshark's output, by number. Lines of the second node are indented.

@@ -18,7 +18,7 @@ const MEASURED: [&str; 12] = [
     "in ",
 ];
 /// Lines that are printed only where a figure is not 0, and one of tcpdump.
-const OPTIONAL: [&str; 3] = ["burst ", "starved ", "reading from file "];
+const OPTIONAL: [&str; 4] = ["burst ", "starved ", "memory was not ready ", "reading from file "];
 /// Lines that are indented further continue the line before, which a page wraps.
 const CONTINUED: usize = 12;
 const TIMES: [&str; 4] = ["s", "ms", "µs", "ns"];
