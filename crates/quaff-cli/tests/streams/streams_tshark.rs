@@ -89,8 +89,8 @@ fn followed(capture: &Path) -> Streams {
     }
 }
 
-/// The largest number of a TCP stream in the capture: the row `| 0.0 <> 204.7 | 2033 |` of tshark's statistics. There is
-/// none if all packets have the same time.
+/// The largest number of a TCP stream in the capture: the row `| 0.0 <> 204.7 | 2033 |` of tshark's statistics. There
+/// is none if all packets have the same time.
 fn last_stream(text: &str) -> Option<usize> {
     let row = text.lines().find(|line| line.contains("<>"))?;
     row.split('|').nth(2)?.trim().parse().ok()
