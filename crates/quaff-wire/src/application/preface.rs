@@ -157,8 +157,10 @@ fn postgres(bytes: &[u8]) -> Length {
 
 /// The greeting of a server, or the request of a client with the flag CLIENT_SSL.
 fn mysql(bytes: &[u8]) -> Length {
+    // One without bytes would have no version, 10, by which it is known.
     if let [low, high, rest @ ..] = bytes
         && *high < 4
+        && (*low, *high) != (0, 0)
         && starts_with(rest, &[0, 0, 10])
     {
         return sized(bytes, 4 + usize::from(u16::from_le_bytes([*low, *high])));
@@ -178,7 +180,9 @@ fn ldap(bytes: &[u8]) -> Length {
         _ => return None,
     };
     let Some(length) = length else { return Some(0) };
-    let whole = rest.0.len();
+    let head_bytes = bytes.len() - rest.0.len();
+    let is_whole = rest.0.len() >= length;
+    rest.0 = &rest.0[..rest.0.len().min(length)];
     let number = [
         rest.take(1).is_none_or(|kind| kind == [2]),
         rest.0.first().is_none_or(|bytes| (1..=4).contains(bytes)),
@@ -187,10 +191,10 @@ fn ldap(bytes: &[u8]) -> Length {
         return None;
     }
     let operation = rest.whole_vector(1).and_then(|_| rest.take(1));
-    if operation.is_some_and(|kind| !(0x40..0x80).contains(&kind[0])) {
+    if operation.map_or(is_whole, |kind| !(0x40..0x80).contains(&kind[0])) {
         return None;
     }
-    sized(bytes, bytes.len() - whole + length)
+    sized(bytes, head_bytes + length)
 }
 
 /// A connection request or confirm in a TPKT.
@@ -306,6 +310,18 @@ mod tests {
         assert_eq!(proxy_bytes(&[PROXY_SIGNATURE, &[0x21, 0x11, 0xff, 0xff]].concat()), None, "64 KiB");
         assert_eq!(proxy_bytes(format!("PROXY {}", "x".repeat(200)).as_bytes()), None);
         assert_eq!(before_tls_bytes(&[b'a'; 2000]), Some(LINE_BYTES));
+    }
+
+    /// Of a message that ends before what tells its kind.
+    #[test]
+    fn a_message_without_its_mark_is_none() {
+        let without_version = [&[0; 8][..], TLS].concat();
+        let without_operation = [&[0x30, 5, 2, 4, 1, 2, 3, 4, 0x77][..], TLS].concat();
+        for other in [without_version, without_operation] {
+            assert_eq!(before_tls_bytes(&other), None);
+            let parts = (2..other.len()).map(|cut| before_tls_bytes(&other[..cut]));
+            assert!(parts.into_iter().all(|part| part.unwrap_or(0) == 0), "{other:?}");
+        }
     }
 
     proptest! {
