@@ -388,10 +388,16 @@ fn follow(args: &[&str]) -> ChildProcess {
 }
 
 #[track_caller]
-fn wait_until(mut what: impl FnMut() -> bool) {
+fn wait_until(what: impl FnMut() -> bool) {
+    wait_for("it", what);
+}
+
+/// The same, with a name of what waits.
+#[track_caller]
+fn wait_for(name: &str, mut what: impl FnMut() -> bool) {
     let started = Instant::now();
     while !what() {
-        assert!(started.elapsed() < PATIENCE, "it does not come to that");
+        assert!(started.elapsed() < PATIENCE, "{name} does not come to that");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -601,15 +607,14 @@ fn the_first_signal_ends_each_command_that_waits_for_the_writer_of_a_pipe() {
         });
         let mut child =
             Command::new(QUAFF).args(args).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-        println!("{line}");
         let pid = child.id();
-        wait_until(|| has_open(pid, &fifo) || child.try_wait().expect("asked").is_some());
+        wait_for(line, || has_open(pid, &fifo) || child.try_wait().expect("asked").is_some());
         // It has masked the signal, or has not: both end it.
         std::thread::sleep(Duration::from_millis(100));
         let ended_early = child.try_wait().expect("asked");
         if ended_early.is_none() {
             run(Command::new("kill").args(["-INT", &pid.to_string()]));
-            wait_until(|| child.try_wait().expect("asked").is_some());
+            wait_for(line, || child.try_wait().expect("asked").is_some());
         }
         let mut said = String::new();
         child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
