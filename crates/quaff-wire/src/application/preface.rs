@@ -312,7 +312,7 @@ mod tests {
         assert_eq!(before_tls_bytes(&[b'a'; 2000]), Some(LINE_BYTES));
     }
 
-    /// Of a message that ends before what tells its kind.
+    /// It ends before the byte that shows its kind.
     #[test]
     fn a_message_without_its_mark_is_none() {
         let without_version = [&[0; 8][..], TLS].concat();
