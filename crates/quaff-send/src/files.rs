@@ -251,11 +251,15 @@ impl Clock {
     }
 }
 
-/// Opens a file in a separate thread, because opening a pipe blocks.
+/// Opens a file in a separate thread.
 fn open(path: PathBuf, options: Options) -> Result<Receiver<quaff_os::Result<CaptureFile>>, SendError> {
+    apart(move || CaptureFile::open_with(&path, options))
+}
+
+/// Runs in a separate thread what opens a file, because opening a pipe blocks.
+fn apart<T: Send + 'static>(open: impl FnOnce() -> T + Send + 'static) -> Result<Receiver<T>, SendError> {
     let (sender, opened) = channel();
-    let run = move || drop(sender.send(CaptureFile::open_with(&path, options)));
-    quaff_os::spawn("quaff-open", run)?;
+    quaff_os::spawn("quaff-open", move || drop(sender.send(open())))?;
     Ok(opened)
 }
 
@@ -263,11 +267,10 @@ fn options(stop: &Stop) -> Options {
     Options { stop: stop.clone(), ..Options::default() }
 }
 
-/// Reads a cache file in a separate thread, because opening a pipe blocks. `None` after the stop.
+/// Reads a cache file in a separate thread. `None` after the stop.
 fn read_cache(path: PathBuf, stop: &Stop) -> Result<Option<Cache>, SendError> {
-    let (sender, read) = channel();
     let file = path.clone();
-    quaff_os::spawn("quaff-open", move || drop(sender.send(std::fs::read(file))))?;
+    let read = apart(move || std::fs::read(file))?;
     while !stop.raised() {
         let Ok(bytes) = read.recv_timeout(LOOK) else { continue };
         let bytes = bytes.trying(|| format!("read {}", path.display()))?;

@@ -3,8 +3,7 @@
 use crate::event::{Segment, Sender};
 use quaff_wire::net::agreement::{ACK, Numbers, Opening, SYN};
 
-/// A SYN or SYN-ACK in a connection that has begun elsewhere: the next segment of the handshake decides whether it
-/// started another connection.
+/// An [`Opening`], with what else a connection needs to begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Attempt {
     pub(crate) sender: Sender,

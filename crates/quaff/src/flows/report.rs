@@ -242,7 +242,7 @@ fn open_words(sink: &SinkReport) -> Option<String> {
     let words = || {
         let (files, name) = (sink.spool_open_files, &sink.name);
         format!(
-            "a run that was killed left {files} segments of the spool of {name} open: they may lack records"
+            "a run that was killed left segments of the spool of {name} open, which may lack records: {files}"
         )
     };
     (sink.spool_open_files > 0).then(words)
@@ -371,7 +371,7 @@ mod tests {
         assert!(damaged.reasons.unknown[0].ends_with("(/s/a.damaged has them)"), "{:?}", damaged.reasons);
         let open = report(vec![SinkReport { spool_open_files: 1, ..collector("tcp://h:1", 10) }], false);
         assert_eq!((open.verdict, &open.failure), (Verdict::Unknown, &None));
-        assert!(open.reasons.unknown[0].contains("left 1 segments"), "{:?}", open.reasons);
+        assert!(open.reasons.unknown[0].contains("may lack records: 1"), "{:?}", open.reasons);
         let v5 = SinkReport { unsuited: flows(2), kind: "netflow5", ..collector("udp://h:1", 8) };
         let v5 = report(vec![v5], false);
         assert_eq!((v5.verdict, &v5.failure), (Verdict::Lossless, &None), "left out by the format");

@@ -78,11 +78,11 @@ impl Place {
         true
     }
 
-    /// A capture of the folder of captures, under the name that the page gives it; `false` among made captures, which
+    /// A capture of the folder of captures, under the name that the page gives it; `false` after a skip: made captures
     /// have none of the real ones.
     fn has_capture(&self, path: &str, name: &str) -> bool {
-        let (from, to) = (testing::captures().join(path), self.dir.path().join("work").join(name));
-        to.exists() || from.exists() && symlink(from, &to).is_ok()
+        let to = self.dir.path().join("work").join(name);
+        to.exists() || testing::capture(&self.test, path).is_some_and(|from| symlink(from, &to).is_ok())
     }
 
     /// The namespace of the interfaces in a command.
