@@ -5,19 +5,16 @@ use super::plan::{Plan, Reading};
 use super::result::{ReadCase, Report};
 use super::runner::Events;
 use super::session::Session;
-use crate::method::expansion::{cache_doubt, expand, run_to_end};
-use crate::method::{ReadRun, RunDir};
+use crate::method::{ReadRun, RunDir, cache_doubt, expand, generate};
 use crate::stats::median;
 use crate::{Error, Result};
 use quaff_file::read::CaptureFile;
 use quaff_lab::tool::{FileReader, Present, resolve_readers, shipped_readers};
 use quaff_wire::decode::Item;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// Generated traffic of one pass: TCP conversations with requests and answers.
-const MADE: &str =
-    "generate --json --tcp talk --segments 8 --flows 500 --size imix1500 --pps 100k --count 50k -w";
+const MADE: &str = "--tcp talk --segments 8 --flows 500 --size imix1500 --pps 100k --count 50k";
 const MADE_NAME: &str = "generated: 50,000 frames, TCP conversations";
 
 /// A file and its readers.
@@ -67,7 +64,8 @@ fn run(session: &Session, prepared: &Prepared, case: &ReadCase, events: &mut dyn
         events.stage(&format!("{} reads", reader.name));
         events.continues()
     };
-    session.bench().read(reader, &present.program, &prepared.file, &mut watch)
+    let bench = session.bench();
+    bench.read(reader, &present.program, &[&prepared.file], &[bench.cores.capturer], &mut watch)
 }
 
 /// Creates the file and the cases of a reading.
@@ -83,9 +81,7 @@ fn prepare(
         Some(file) => (PathBuf::from(file), file.clone()),
         None => {
             let path = dir.path.join("generated.pcap");
-            let mut command = Command::new(&session.quaff);
-            command.args(MADE.split(' ')).arg(&path);
-            run_to_end(command, &mut || events.continues())?;
+            generate(&session.quaff, MADE, &path, &mut || events.continues())?;
             (path, MADE_NAME.to_owned())
         }
     };
@@ -131,7 +127,7 @@ fn new_case(reading: &Reading, reader: &FileReader, present: Option<&Present>, n
 
 /// Command line of a reader, with FILE for the file and DIR for the output directory.
 fn present_args(reader: &FileReader) -> Vec<String> {
-    reader.tool(Path::new("FILE")).args.iter().map(|arg| arg.replace("{dir}", "DIR")).collect()
+    reader.tool(&[Path::new("FILE")]).args.iter().map(|arg| arg.replace("{dir}", "DIR")).collect()
 }
 
 /// Number of frames in a file, and their bytes.

@@ -23,6 +23,7 @@ mod survey;
 pub(crate) use result::summarise;
 pub use rounds::Events;
 pub use session::Context;
+pub use survey::survey;
 
 use crate::Result;
 use plan::Plan;

@@ -5,15 +5,13 @@ use super::plan::Plan;
 use super::result::{MeterFacts, TrafficFacts};
 use super::survey::survey;
 use crate::experiment::Machine;
-use crate::method::expansion::{cache_doubt, expand, run_to_end};
-use crate::method::{Cores, Load, MeterBench, MeterRun, Place, RunDir};
+use crate::method::{Cores, Load, MeterBench, MeterRun, Place, RunDir, cache_doubt, expand, generate};
 use crate::{Error, Result};
 use quaff_lab::tool::{FlowMeter, Present, resolve_meters};
 use quaff_lab::topology::{LabSite, Sent, Site, Stage, Watch};
 use quaff_lab::traffic::{Size, Traffic};
 use quaff_lab::{Lab, LabPlan};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// The environment of a bench of flow meters.
 #[derive(Debug, Clone, Default)]
@@ -180,6 +178,7 @@ impl Session {
             site: &self.site,
             place: &self.place,
             cores: self.cores,
+            file_cores: std::slice::from_ref(&self.cores.capturer),
             active_s: plan.active_s,
             idle_s: plan.idle_s,
             flows_max: plan.flows_max,
@@ -218,13 +217,8 @@ fn made_name() -> String {
 /// Writes a capture of generated traffic.
 fn make_traffic(quaff: &Path, dir: &Path, continues: &mut dyn FnMut() -> bool) -> Result<PathBuf> {
     let path = dir.join("generated.pcap");
-    let mut command = Command::new(quaff);
-    command.args(["generate", "--json", "--size", MADE_SIZES]);
-    for (flag, number) in [("--flows", MADE_FLOWS), ("--count", MADE_FRAMES), ("--pps", MADE_PPS)] {
-        command.args([flag, &number.to_string()]);
-    }
-    command.arg("-w").arg(&path);
-    run_to_end(command, continues)?;
+    let flags = format!("--size {MADE_SIZES} --flows {MADE_FLOWS} --count {MADE_FRAMES} --pps {MADE_PPS}");
+    generate(quaff, &flags, &path, continues)?;
     Ok(path)
 }
 

@@ -19,7 +19,7 @@ type Key = ([IpAddr; 2], [u16; 2], u8);
 ///
 /// # Errors
 /// The file cannot be read to its end, has frames of another link type than Ethernet, or has no flows.
-pub(super) fn survey(path: &Path) -> Result<Load> {
+pub fn survey(path: &Path) -> Result<Load> {
     let wrong = |what: String| Error::Place(format!("{}: {what}", path.display()));
     let mut file = CaptureFile::open(path)?;
     let (mut load, mut flows, mut foreign) = (Load::default(), HashSet::<Key>::new(), 0u64);

@@ -26,6 +26,8 @@ pub struct MeterBench<'a> {
     pub site: &'a LabSite,
     pub place: &'a Place,
     pub cores: Cores,
+    /// The cores of a meter that reads a file.
+    pub file_cores: &'a [usize],
     /// Active and idle timeout, s.
     pub active_s: u32,
     pub idle_s: u32,
@@ -211,10 +213,12 @@ impl MeterBench<'_> {
         meter.write_config(&places)?;
         let not = |what: String| Error::Tool { name: meter.name.clone(), what };
         let tool = meter.command(&places).map_err(not)?;
-        let (site, quaff, cores) = (self.site, self.site.quaff.as_path(), self.cores);
-        let bench = Bench { site, quaff, place: self.place, cores, start_wait: Duration::ZERO };
+        let (site, quaff) = (self.site, self.site.quaff.as_path());
+        let bench = Bench { site, quaff, place: self.place, cores: self.cores, start_wait: Duration::ZERO };
         let setting = Setting { output: Output::Null, ..Setting::default() };
-        let capturer = Capturer::start(&bench, &tool, program, &setting, &[self.cores.capturer])?;
+        let on_interface = [self.cores.capturer];
+        let cores = if input.is_some() { self.file_cores } else { &on_interface[..] };
+        let capturer = Capturer::start(&bench, &tool, program, &setting, cores)?;
         let ended = work(run, capturer)?;
         run.memory_bytes = ended.memory_bytes_max;
         if input.is_some() && !ended.status.success() {

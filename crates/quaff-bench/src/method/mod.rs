@@ -16,7 +16,7 @@ mod capturer;
 mod collector;
 mod count;
 mod delivery;
-pub(crate) mod expansion;
+mod expansion;
 pub mod fio;
 mod idle;
 mod measure;
@@ -33,6 +33,7 @@ use quaff_lab::{ChildProcess, Finished};
 use std::time::Duration;
 
 pub use delivery::{ConsumerKind, Delivered, Post, Sender, has_xdp, replay_and_capture};
+pub use expansion::{cache_doubt, expand, generate, halves, load};
 pub use metering::{Load, MeterBench, MeterRun};
 pub use pipeline::{Feed, MIDDLES, Program, STRIPPERS};
 pub use place::{Place, RunDir};

@@ -1,13 +1,13 @@
 //! Shell pipelines, timed from the start of their first program to the end of the last.
 
 use super::OUTPUT_WAIT;
+use super::expansion::load;
 use super::place::Place;
 use crate::{Error, Result};
 use quaff_lab::ChildProcess;
 use quaff_lab::topology::{Stage, Watch};
 use quaff_os::disk;
 use std::fs::File;
-use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -71,14 +71,10 @@ impl Feed {
 
     /// Reads the file into the page cache. Returns the approximate size of the input, and the path.
     fn load(&self) -> Result<(u64, &Path)> {
-        let read = |path: &Path| {
-            let read = File::open(path).and_then(|mut file| io::copy(&mut file, &mut io::sink()));
-            read.map_err(|errno| quaff_os::Error::new(format!("read {}", path.display()), errno))
-        };
         Ok(match self {
             Self::Zeros(bytes) => (*bytes, Path::new("/dev/zero")),
-            Self::Tcpdump(path, bytes) => (read(path).map(|_| *bytes)?, path),
-            Self::File(path) => (read(path)?, path),
+            Self::Tcpdump(path, bytes) => (load(path).map(|_| *bytes)?, path),
+            Self::File(path) => (load(path)?, path),
         })
     }
 }

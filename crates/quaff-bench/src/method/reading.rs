@@ -1,6 +1,7 @@
 //! A run of a program that reads a capture file to its end. A failure of the program is part of the result.
 
 use super::capturer::{Capturer, failed};
+use super::pipeline::come_to_rest;
 use super::run::Bench;
 use crate::{Error, Result};
 use quaff_lab::tool::{FileReader, Output, Setting};
@@ -28,7 +29,7 @@ pub struct ReadRun {
 }
 
 impl Bench<'_> {
-    /// Performs one run of `reader`, found at `program`, on a file.
+    /// Performs one run of `reader`, found at `program`, on `cores` and some files.
     ///
     /// # Errors
     /// Failures of anything but the reader: the watch ends the run.
@@ -36,12 +37,15 @@ impl Bench<'_> {
         &self,
         reader: &FileReader,
         program: &Path,
-        input: &Path,
+        inputs: &[&Path],
+        cores: &[usize],
         watch: Watch<'_>,
     ) -> Result<ReadRun> {
-        let tool = reader.tool(input);
+        // The reader before may have written files.
+        come_to_rest(&self.place.path)?;
+        let tool = reader.tool(inputs);
         let setting = Setting { output: Output::Null, ..Setting::default() };
-        let done = Capturer::start(self, &tool, program, &setting, &[self.cores.capturer])
+        let done = Capturer::start(self, &tool, program, &setting, cores)
             .and_then(|capturer| capturer.run_to_end(FILE_MAX, watch));
         let ended = match done {
             Err(Error::Tool { name, what }) if name == reader.name => {

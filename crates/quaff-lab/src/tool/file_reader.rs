@@ -8,7 +8,7 @@
 //! install = "apt-get install tcptrace"      # printed when it is not installed
 //! program = "tcptrace"                      # a path, or a name in PATH
 //! version = ["{program}", "--version"]
-//! args = ["-n", "{input}"]                  # {dir} is the directory of the run
+//! args = ["-n", "{input}"]                  # {inputs}: an argument for each file; {dir}: the directory of the run
 //! exits = [0, 1]                            # exit statuses of success; 0 alone without it
 //! remark = "IPv4 only."                     # for the report
 //! ```
@@ -20,7 +20,7 @@ use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
 /// The built-in descriptions, in the order of tables.
-const SHIPPED: [(&str, &str); 7] = [
+const SHIPPED: [(&str, &str); 13] = [
     ("quaff-verify.toml", include_str!("../../readers/quaff-verify.toml")),
     ("tcptrace.toml", include_str!("../../readers/tcptrace.toml")),
     ("quaff-streams.toml", include_str!("../../readers/quaff-streams.toml")),
@@ -28,8 +28,16 @@ const SHIPPED: [(&str, &str); 7] = [
     ("tshark.toml", include_str!("../../readers/tshark.toml")),
     ("zeek.toml", include_str!("../../readers/zeek.toml")),
     ("suricata.toml", include_str!("../../readers/suricata.toml")),
+    ("quaff-capture.toml", include_str!("../../readers/quaff-capture.toml")),
+    ("tcpdump.toml", include_str!("../../readers/tcpdump.toml")),
+    ("quaff-merge.toml", include_str!("../../readers/quaff-merge.toml")),
+    ("mergecap.toml", include_str!("../../readers/mergecap.toml")),
+    ("quaff-info.toml", include_str!("../../readers/quaff-info.toml")),
+    ("capinfos.toml", include_str!("../../readers/capinfos.toml")),
 ];
 const INPUT: &str = "{input}";
+/// An argument that stands for all files.
+const INPUTS: &str = "{inputs}";
 
 /// A program that reads a capture file to its end.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -45,7 +53,7 @@ pub struct FileReader {
     /// A command that prints the version; placeholder `{program}`. Empty: the version is not queried.
     #[serde(default)]
     pub version: Vec<String>,
-    /// Its arguments; placeholders `{input}` and `{dir}`.
+    /// Its arguments; placeholders `{input}`, `{inputs}` and `{dir}`.
     pub args: Vec<String>,
     /// Exit statuses that mean success.
     #[serde(default = "exits_default")]
@@ -58,13 +66,18 @@ pub struct FileReader {
 impl FileReader {
     /// Path and version if it is installed.
     pub fn present(&self) -> Option<Present> {
-        self.tool(Path::new("")).present()
+        self.tool(&[]).present()
     }
 
-    /// Its command line as a tool that keeps no packets.
-    pub fn tool(&self, input: &Path) -> Tool {
-        let fill = [(INPUT, input.display().to_string())];
-        let args = self.args.iter().map(|arg| filled(arg, &fill)).collect();
+    /// Its command line as a tool that keeps no packets. One that reads a single file is given the first.
+    pub fn tool(&self, inputs: &[&Path]) -> Tool {
+        let names: Vec<String> = inputs.iter().map(|input| input.display().to_string()).collect();
+        let fill = [(INPUT, names.first().cloned().unwrap_or_default())];
+        let words = |arg: &String| match arg.as_str() {
+            INPUTS => names.clone(),
+            arg => vec![filled(arg, &fill)],
+        };
+        let args = self.args.iter().flat_map(words).collect();
         Tool::keeping_nothing(&self.name, &self.install, &self.program, &self.version, args)
     }
 }
@@ -80,10 +93,13 @@ fn parse(name: &str, text: &str, quaff: &Path) -> Result<FileReader> {
     let mut reader: FileReader = toml::from_str(text)
         .map_err(|error| mistake(error.span().map_or(0, |span| span.start), error.message().trim()))?;
     let places: Vec<&str> = reader.args.iter().flat_map(|arg| places_in(arg)).collect();
-    if let Some(place) = places.iter().find(|place| !matches!(**place, "input" | "dir")) {
+    if let Some(place) = places.iter().find(|place| !matches!(**place, "input" | "inputs" | "dir")) {
         return Err(mistake(text.find(place).unwrap_or(0), &format!("{{{place}}} is unknown here")));
     }
-    if !places.contains(&"input") {
+    if reader.args.iter().any(|arg| arg.contains(INPUTS) && arg != INPUTS) {
+        return Err(mistake(text.find(INPUTS).unwrap_or(0), "{inputs} is an argument of its own"));
+    }
+    if !places.contains(&"input") && !places.contains(&"inputs") {
         return Err(mistake(text.find("args").unwrap_or(0), "{input} is missing: it would read nothing"));
     }
     if reader.program == Path::new("{quaff}") {
@@ -125,11 +141,22 @@ mod tests {
             std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/readers")).expect("they are here");
         assert_eq!(all.len(), files.count());
         for reader in all {
-            let tool = reader.tool(Path::new("/data/a.pcap"));
+            let tool = reader.tool(&[Path::new("/data/a.pcap")]);
             assert!(tool.args.iter().any(|arg| arg == "/data/a.pcap"), "{:?}", tool.args);
             assert!(tool.args.iter().all(|arg| arg.replace("{dir}", "").find(['{', '}']).is_none()));
             assert!(reader.exits.contains(&0) && !reader.exits.contains(&2), "{}", reader.name);
         }
+    }
+
+    #[test]
+    fn a_reader_of_several_files_gets_all_and_any_other_the_first() {
+        let all = shipped_readers(Path::new("/opt/quaff"));
+        let args = |name: &str| {
+            let reader = all.iter().find(|reader| reader.name == name).expect("shipped");
+            reader.tool(&[Path::new("/a b.pcap"), Path::new("/c.pcap")]).args
+        };
+        assert_eq!(args("mergecap"), ["-w", "{dir}/merged.pcapng", "/a b.pcap", "/c.pcap"]);
+        assert_eq!(args("capinfos"), ["/a b.pcap"]);
     }
 
     #[test]
@@ -140,6 +167,7 @@ mod tests {
         for (from, to, message) in [
             ("{input}", "x", "line 3, key `args`: {input} is missing"),
             ("{input}", "{input} {inptu}", "line 3, key `args`: {inptu} is unknown here"),
+            ("{input}", "-r{inputs}", "line 3, key `args`: {inputs} is an argument of its own"),
             ("program", "programm", "line 2, key `programm`"),
         ] {
             let error = parse(&MINE.replacen(from, to, 1)).expect_err(to).to_string();

@@ -38,7 +38,7 @@ impl Rate {
     }
 
     /// The requested rate as text: "400 kpps", "950 Mbit/s", "37.2 % of 1 Gbit/s", "as fast as possible".
-    pub(crate) fn words(self) -> String {
+    pub fn words(self) -> String {
         match self {
             Self::Max => "as fast as possible".into(),
             Self::Pps(pps) => scaled(pps as f64, FRAMES),
