@@ -19,7 +19,7 @@ test: deps-test ## all tests, with real packets in network namespaces (root; TES
 interop: deps-interop ## one folder of Parquet segments read by pyarrow, DuckDB, chDB (ClickHouse), Polars and PySpark, each row compared
 	cargo test -p quaff-cli --test flows -- --nocapture --ignored flows_parquet::
 
-bench: deps-bench build ## the promises of quaff, measured beside other programs (root, half an hour; BENCH=--long for 20 GB)
+bench: deps-bench build ## the promises of quaff, measured beside other programs (root, 45 minutes; BENCH=--long for 20 GB)
 	$(QUAFF) bench promises $(BENCH)
 
 soak: deps-test ## the long runs: 200 random kill -9 and 20 of compressed files, 50 random losses, 20 failing disks, 100 starts of four lanes and 100 interrupted ones, 3 M packets in two and four lanes, 3 M frames each way through a tap, a stall of 30 s, a day of ten million hostile connections, searches for known rates, short service profiles (root, 45 minutes)

@@ -66,6 +66,9 @@ fn each_promise_has_a_verdict() {
         let finished = running.finish(PATIENCE * 2).expect("it ends");
         assert_eq!(finished.status.code(), Some(0), "{}", finished.stderr);
         let json: serde_json::Value = serde_json::from_slice(&finished.stdout).expect("JSON");
+        for part in ["[1/1] small-frames: 20,000 × 512 B, as fast as possible; ", "pass  small-frames  "] {
+            assert!(finished.stderr.contains(part), "{part}: {}", finished.stderr);
+        }
         let checks = json["checks"].as_array().expect("checks");
         assert_eq!(checks.len(), 2, "{json}");
         assert!(
@@ -88,19 +91,79 @@ fn promises_are_printed_with_their_limits() {
     // So few frames decide nothing about rates and CPU time.
     assert!(matches!(finished.status.code(), Some(0 | 1)), "{}", finished.stderr);
     for part in [
-        "promise",
-        "limit",
-        "verdict",
-        "tunnels",
-        "no loss",
+        "pass  tunnels",
         "20,000 × 64 B",
-        "pass",
+        "no loss",
+        "lost: quaff --decap 0 %",
         "tunnel-file",
         "editcap",
+        " limits: ",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
+}
+
+/// The kind and the promise of a line: `begins` or `verdict`.
+fn line_of(line: &str) -> Option<(&str, &str)> {
+    let word = |at| line.split_whitespace().nth(at);
+    match word(0)? {
+        place if place.starts_with('[') => Some(("begins", word(1)?.trim_end_matches(':'))),
+        "pass" | "FAIL" | "open" => Some(("verdict", word(1)?)),
+        _ => None,
+    }
+}
+
+/// Both outputs are one pipe, so that the order of their lines is seen.
+#[test]
+fn each_verdict_is_printed_before_the_next_measurement_begins() {
+    let bench = lab_bench!(1 << 30);
+    let mut command = Command::new("sh");
+    command.args([
+        "-c",
+        "exec \"$0\" \"$@\" 2>&1",
+        QUAFF,
+        "bench",
+        "promises",
+        "--only",
+        "lanes,tunnel-file,info",
+    ]);
+    command.args(["--runs", "1", "--count", "20000", "--dir"]).arg(bench.dir.path());
+    let finished = ChildProcess::start(command).expect("quaff runs").finish(PATIENCE * 2).expect("it ends");
+    let text = String::from_utf8_lossy(&finished.stdout).into_owned();
+    let mut lines: Vec<_> = text.lines().filter_map(line_of).collect();
+    // Some have a file to make first, and a rival that is absent leaves one open.
+    lines.dedup();
+    let all = ["lanes", "tunnel-file", "info"];
+    let expected: Vec<_> = all.iter().flat_map(|name| [("begins", *name), ("verdict", *name)]).collect();
+    assert_eq!(lines, expected, "{text}");
+    assert!(text.contains("[2/3] tunnel-file: ") && text.contains("\n3 limits: "), "{text}");
+}
+
+/// The programs that read files, with few frames: their own speed decides nothing.
+#[test]
+fn programs_that_read_files_are_measured_on_the_same_file() {
+    let bench = lab_bench!(1 << 30);
+    let only = "flows-file,verify,streams-file,read-file,merge,info";
+    let args = ["bench", "promises", "--only", only, "--runs", "1", "--count", "1", "--json"];
+    let finished = start(&args, bench.dir.path()).finish(PATIENCE * 3).expect("it ends");
+    let json: serde_json::Value = serde_json::from_slice(&finished.stdout).expect(&finished.stderr);
+    let checks = json["checks"].as_array().expect("checks");
+    let names: Vec<_> = checks.iter().filter_map(|check| check["name"].as_str()).collect();
+    let of = |name, limits| std::iter::repeat_n(name, limits);
+    let expected =
+        [("flows-file", 3), ("verify", 3), ("streams-file", 1), ("read-file", 1), ("merge", 1), ("info", 1)];
+    assert_eq!(names, expected.into_iter().flat_map(|(name, limits)| of(name, limits)).collect::<Vec<_>>());
+    let ours =
+        |sample: &&serde_json::Value| sample["name"].as_str().is_some_and(|name| name.starts_with("quaff"));
+    let samples: Vec<_> = json["samples"].as_array().expect("samples").iter().filter(ours).collect();
+    assert_eq!(samples.len(), 8, "two of them also on one core: {json}");
+    for sample in samples {
+        let is_measured = sample["values"].as_array().is_some_and(|values| values.len() == 1);
+        assert!(is_measured && sample["failed"].is_null(), "{sample}");
+    }
+    let is_short = |check: &serde_json::Value| check["measured"].to_string().contains("packets are missing");
+    assert!(!checks.iter().any(is_short), "{json}");
 }
 
 #[test]

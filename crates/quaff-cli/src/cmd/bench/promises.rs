@@ -2,6 +2,9 @@
 //! verdict. The captures are the preset `presets/promises.toml` of quaff-bench.
 
 mod captures;
+mod files;
+mod lines;
+mod long_file;
 mod promise;
 mod senders;
 mod setup;
@@ -14,20 +17,26 @@ use crate::exit::Exit;
 use crate::flags::{CountArg, RunsArg, of};
 use crate::shell::ReportArgs;
 use crate::show::{self, Stream};
-use crate::terminal_table;
 use anyhow::bail;
+use clap::ValueEnum as _;
+use long_file::LongFile;
 use promise::Promise;
 use quaff_bench::bench::result::Report;
 use quaff_lab::Error;
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
+use std::rc::Rc;
 use verdict::{Row, Samples};
 
 /// Measure what quaff promises, beside other programs, against a limit for each promise
 ///
-/// Prints a line for each promise: its name, its limit, the measured values and the verdict. The programs take turns on
-/// the same core, the same traffic and the same disk; values are medians of the runs. A promise that compares is open
-/// if the other program is not installed; what others lose is shown, and judges nothing. It takes about half an hour,
-/// needs root and about 6 GiB of disk (24 with --long, 30 for large-file), and removes its files.
+/// Prints each verdict as soon as it is known, with the limit and the measured values, and their number at the end.
+///
+/// The programs take turns on the same core, the same traffic and the same disk; values are medians of the runs.
+/// Programs that read a file take it from the page cache and may use all cores; the time on the clock is compared. A
+/// promise that compares is open if the other program is not installed; what others lose is shown, and judges nothing.
+/// It takes about 45 minutes, needs root and about 6 GiB of disk (24 with --long, 30 for large-file), and removes its
+/// files.
 ///
 /// Exit status: 0 no promise is broken; 1 a promise is broken; 2 the measurement failed.
 #[derive(Debug, clap::Args)]
@@ -41,7 +50,7 @@ pub(crate) struct Args {
     /// Also capture 20 GB (large-frames), and replay the whole file at its own times (replay-fidelity)
     #[arg(long)]
     long: bool,
-    /// Capture to replay [default: mix.pcap of $QUAFF_CAPTURES, or generated traffic]
+    /// Capture to replay, and to read in many passes [default: mix.pcap of $QUAFF_CAPTURES, or generated traffic]
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
     #[command(flatten)]
@@ -70,11 +79,24 @@ impl Args {
     fn wants(&self, promise: Promise) -> bool {
         if self.only.is_empty() { promise != Promise::LargeFile } else { self.only.contains(&promise) }
     }
+
+    /// The promises to measure, in their order.
+    fn wanted(&self) -> impl Iterator<Item = Promise> {
+        Promise::value_variants().iter().copied().filter(|promise| self.wants(*promise))
+    }
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let setup = Setup::new(&["quaff"], args.dir.as_deref())?;
-    let mut bench = Bench { args, setup, rows: Vec::new(), samples: Vec::new(), captures: None };
+    let mut bench = Bench {
+        args,
+        setup,
+        number: 0,
+        rows: Vec::new(),
+        samples: Vec::new(),
+        captures: None,
+        long_file: None,
+    };
     let done = bench.all();
     bench.setup.end();
     match done {
@@ -86,11 +108,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         let all = serde_json::json!({ "checks": rows, "samples": samples, "captures": captures });
         show::json(Stream::Stdout, &all)?;
     } else {
-        let heads = ["promise", "limit", "measured", "verdict"];
-        let cells = rows.iter().map(|row| {
-            vec![row.name.clone(), row.limit.clone(), row.measured.clone(), row.verdict().to_owned()]
-        });
-        show::print(&terminal_table::laid_out(&heads, std::iter::empty(), cells));
+        show::print(&format!("\n{}", lines::summary(&rows)));
     }
     Ok(Exit::judged(rows.iter().all(|row| row.holds != Some(false))))
 }
@@ -99,37 +117,70 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 struct Bench<'a> {
     args: &'a Args,
     setup: Setup,
+    /// Number of the promise that is measured, from 1.
+    number: usize,
     rows: Vec<Row>,
     /// Results of programs that are not capturers, for `--json`.
     samples: Vec<Samples>,
     captures: Option<Report>,
+    /// The file of the programs that read, once one of them was measured.
+    long_file: Option<Rc<LongFile>>,
 }
 
-/// Measures one promise.
-type Part<'a> = fn(&mut Bench<'a>) -> quaff_lab::Result<()>;
-
-impl<'a> Bench<'a> {
+impl Bench<'_> {
     fn all(&mut self) -> quaff_lab::Result<()> {
-        self.captures()?;
-        let long = self.args.long && self.args.wants(Promise::LargeFrames);
-        let parts: [(Promise, Part<'a>); 9] = [
-            (Promise::Idle, Self::idle),
-            (Promise::TunnelFile, Self::tunnel_file),
-            (Promise::Pipe, Self::pipes),
-            (Promise::ReplaySpeed, Self::replay_speed),
-            (Promise::ReplayFidelity, Self::replay_fidelity),
-            (Promise::ReplayPace, Self::replay_pace),
-            (Promise::NewFlows, Self::new_flows),
-            (Promise::LargeFile, Self::large_file),
-            (Promise::Interrupts, Self::interrupts),
-        ];
-        if long {
-            self.long()?;
+        let wanted: Vec<_> = self.args.wanted().collect();
+        for promise in wanted {
+            self.number += 1;
+            self.captures(promise)?;
+            self.part(promise)?;
         }
-        parts
-            .into_iter()
-            .filter(|(promise, _)| self.args.wants(*promise))
-            .try_for_each(|(_, part)| part(self))
+        Ok(())
+    }
+
+    /// Measures what a promise has besides the captures of the preset.
+    fn part(&mut self, promise: Promise) -> quaff_lab::Result<()> {
+        match promise {
+            Promise::LargeFrames if self.args.long => self.long(),
+            Promise::Paced | Promise::SmallFrames | Promise::LargeFrames | Promise::Tunnels => Ok(()),
+            Promise::Cpu | Promise::CpuStenographer | Promise::CpuNull => Ok(()),
+            Promise::Lanes | Promise::Tap => Ok(()),
+            Promise::Idle => self.idle(),
+            Promise::TunnelFile => self.tunnel_file(),
+            Promise::FlowsFile => self.flows_file(),
+            Promise::Verify => self.verify(),
+            Promise::StreamsFile => self.streams_file(),
+            Promise::ReadFile => self.read_file(),
+            Promise::Merge => self.merge(),
+            Promise::Info => self.info(),
+            Promise::Pipe => self.pipes(),
+            Promise::ReplaySpeed => self.replay_speed(),
+            Promise::ReplayFidelity => self.replay_fidelity(),
+            Promise::ReplayPace => self.replay_pace(),
+            Promise::NewFlows => self.new_flows(),
+            Promise::LargeFile => self.large_file(),
+            Promise::Interrupts => self.interrupts(),
+        }
+    }
+
+    /// Announces a measurement of so many `runs`, by a line where no terminal shows the progress line.
+    fn begin(&self, promise: Promise, title: &str, runs: u64) {
+        let place = lines::place([self.number, self.args.wanted().count()], &promise.name());
+        if !std::io::stderr().is_terminal() {
+            show::say(&format!("{place}: {title}"));
+        }
+        self.setup.expect(&place, runs);
+    }
+
+    /// Prints a verdict, above the progress line, and keeps it.
+    fn judge(&mut self, row: Row) {
+        if self.args.report.json {
+            self.setup.above(|| show::say(&lines::verdict(&row, false)));
+        } else {
+            let colours = std::io::stdout().is_terminal() && show::is_coloured();
+            self.setup.print(&lines::verdict(&row, colours));
+        }
+        self.rows.push(row);
     }
 
     /// As many rounds as the arguments ask for; in each of them `run` runs each of the `names` once. A program that
@@ -146,7 +197,7 @@ impl<'a> Bench<'a> {
             .iter()
             .map(|name| Samples::new(&format!("{}: {title}", promise.name()), name, unit))
             .collect();
-        self.setup.expect(title, u64::from(self.args.runs()) * names.len() as u64);
+        self.begin(promise, title, u64::from(self.args.runs()) * names.len() as u64);
         for _ in 0..self.args.runs() {
             for (at, samples) in all.iter_mut().enumerate() {
                 match run(&self.setup, at) {

@@ -1,15 +1,17 @@
-//! The promises of captures: a preset of the bench, and a limit for each of its series.
+//! The promises of captures: a preset of the bench, whose series are measured one after the other, and a limit for
+//! each.
 
 use super::verdict::{Bound, Row, Samples};
 use super::{Bench, Promise};
 use crate::show;
-use quaff_bench::bench::plan::{Amount, Plan};
+use quaff_bench::bench::plan::{Amount, Plan, Rate, Topology};
 use quaff_bench::bench::result::{Case, Report};
 use quaff_bench::bench::{self, Context};
 use quaff_bench::experiment::PlanFile as _;
 use quaff_bench::method::Run;
 use quaff_lab::Error;
-use quaff_lab::tool::shipped;
+use quaff_lab::tool::{OWN_TAP, shipped};
+use quaff_lab::traffic::Size;
 
 /// CPU time per frame, relative to the best other capturer.
 const CPU_RATIO_MAX: f64 = 0.25;
@@ -21,27 +23,19 @@ const NULL_CPU_RATIO_MAX: f64 = 1.0;
 const FILTER_RATIO_MAX: f64 = 0.2;
 /// The name of tcpdump with `quaff pipe` as its reader.
 const PIPED: &str = "tcpdump | quaff pipe";
+/// Rate of the mirror port in the line of a tap, which nothing is captured at, Mbit/s.
+const LINK_MBPS: u32 = 1000;
 /// Loss of tcpdump with `quaff pipe` after it, relative to its loss alone.
 const PIPED_RATIO_MAX: f64 = 0.5;
 
 impl Bench<'_> {
-    pub(super) fn captures(&mut self) -> quaff_lab::Result<()> {
-        let preset = Plan::preset("promises", false);
-        let mut plan = preset.map_err(|error| Error::Place(error.to_string()))?;
-        let names: Vec<_> = <Promise as clap::ValueEnum>::value_variants()
-            .iter()
-            .filter(|promise| self.args.wants(**promise))
-            .map(|promise| promise.name())
-            .collect();
-        plan.sweeps.retain(|sweep| names.contains(&sweep.series));
+    /// Measures the series of a promise, if the preset has one.
+    pub(super) fn captures(&mut self, promise: Promise) -> quaff_lab::Result<()> {
+        let plan = self.plan(promise)?;
         if plan.sweeps.is_empty() {
             return Ok(());
         }
-        plan.rivals.retain(|name| plan.sweeps.iter().any(|sweep| sweep.rivals.contains(name)));
-        plan.runs = self.args.runs();
-        if let Some(count) = *self.args.count {
-            plan.sweeps.iter_mut().for_each(|sweep| sweep.amount = Amount::Frames(count));
-        }
+        self.begin(promise, &title(&plan), 0);
         let quaff = self.setup.quaff.clone();
         let context =
             Context { rivals: shipped(&quaff), quaff, dir: self.args.dir.clone(), command: Vec::new() };
@@ -49,15 +43,80 @@ impl Bench<'_> {
         if report.interrupted {
             return Err(Error::Interrupted);
         }
-        for (name, why) in
-            report.rivals.iter().filter_map(|rival| Some((&rival.name, rival.absent.as_ref()?)))
-        {
-            show::message(&format!("{name}: {why}"));
+        let known = self.captures.iter().flat_map(|report| &report.rivals).map(|rival| rival.name.clone());
+        let known: Vec<_> = known.collect();
+        let absent = report.rivals.iter().filter(|rival| !known.contains(&rival.name));
+        for (name, why) in absent.filter_map(|rival| Some((&rival.name, rival.absent.as_ref()?))) {
+            self.setup.above(|| show::message(&format!("{name}: {why}")));
         }
-        self.rows.extend(report.cases.iter().filter_map(|case| judged(&report, case)));
-        self.captures = Some(report);
+        report.cases.iter().filter_map(|case| judged(&report, case)).for_each(|row| self.judge(row));
+        match &mut self.captures {
+            Some(all) => add(all, report),
+            none => *none = Some(report),
+        }
         Ok(())
     }
+
+    /// The series of a promise; a plan without sweeps if it has none.
+    fn plan(&self, promise: Promise) -> quaff_lab::Result<Plan> {
+        let preset = Plan::preset("promises", false);
+        let mut plan = preset.map_err(|error| Error::Place(error.to_string()))?;
+        plan.sweeps.retain(|sweep| sweep.series == promise.name());
+        plan.rivals.retain(|name| plan.sweeps.iter().any(|sweep| sweep.rivals.contains(name)));
+        plan.runs = self.args.runs();
+        if promise == Promise::Tap {
+            plan.bed = Topology::Line { mirror_mbps: LINK_MBPS };
+        }
+        if let Some(count) = *self.args.count {
+            plan.sweeps.iter_mut().for_each(|sweep| sweep.amount = Amount::Frames(count));
+        }
+        Ok(plan)
+    }
+}
+
+/// Adds the report of another promise: `--json` has one object for all captures.
+fn add(all: &mut Report, more: Report) {
+    all.seconds += more.seconds;
+    add_new(&mut all.plan.rivals, more.plan.rivals, String::clone);
+    all.plan.sweeps.extend(more.plan.sweeps);
+    add_new(&mut all.notes, more.notes, String::clone);
+    add_new(&mut all.body.rivals, more.body.rivals, |tool| tool.name.clone());
+    add_new(&mut all.body.calibration, more.body.calibration, |null| (null.size, null.mix.clone(), null.pps));
+    all.body.cases.extend(more.body.cases);
+}
+
+/// Adds those items whose key is in none yet.
+fn add_new<T, K: PartialEq>(all: &mut Vec<T>, more: Vec<T>, key: impl Fn(&T) -> K) {
+    for item in more {
+        if !all.iter().any(|known| key(known) == key(&item)) {
+            all.push(item);
+        }
+    }
+}
+
+/// "3,000,000 × 64 B, as fast as possible; …": each traffic of a plan once.
+fn title(plan: &Plan) -> String {
+    let mut all = Vec::new();
+    for sweep in &plan.sweeps {
+        let amount = match sweep.amount {
+            Amount::Frames(frames) => show::count(frames),
+            Amount::Seconds(seconds) => format!("{seconds:.0} s"),
+        };
+        for traffic in sweep.workloads().map(|(size, rate)| traffic(&amount, size, rate)) {
+            if !all.contains(&traffic) {
+                all.push(traffic);
+            }
+        }
+    }
+    all.join("; ")
+}
+
+fn traffic(amount: &str, size: &Size, rate: Rate) -> String {
+    let size = match size {
+        Size::Bytes(bytes) => format!("{bytes} B"),
+        Size::Mix(name) | Size::From(name) | Size::Replay(name) => name.clone(),
+    };
+    format!("{amount} × {size}, {}", rate.words())
 }
 
 /// The verdict of a case; `None` if it is one that others are compared to.
@@ -98,6 +157,11 @@ fn judged(report: &Report, case: &Case) -> Option<Row> {
             NULL_CPU_RATIO_MAX,
             "into /dev/null without loss: CPU time per frame at most that of tcpdump",
         ),
+        ("lanes", ours @ "quaff") => {
+            let what = format!("{what}, 1,024 flows, by two lanes");
+            Row::lossless(Promise::Lanes, &what, &loss(ours), &[])
+        }
+        ("tap", OWN_TAP) => tapped(&what, &loss(OWN_TAP), case),
         ("tunnels", ours @ "quaff --decap") => {
             let what = format!("{what}, decapsulated from ERSPAN");
             Row::lossless(Promise::Tunnels, &what, &loss(ours), &[])
@@ -118,6 +182,14 @@ fn judged(report: &Report, case: &Case) -> Option<Row> {
         _ => return None,
     };
     Some(row)
+}
+
+/// No frame lost in the record of a tap, and none on the line.
+fn tapped(what: &str, lost: &Samples, case: &Case) -> Row {
+    let missed: u64 = case.runs.iter().map(missed_by_far_end).sum();
+    let what = format!("{what}, both directions of a line, recorded and at the other end");
+    let row = Row::lossless(Promise::Tap, &what, lost, &[]);
+    row.and(&format!("{} not at the other end", show::count(missed)), missed == 0)
 }
 
 /// CPU time per frame after the start, which is paid once, of the first of `all` relative to the best of the others;
@@ -141,6 +213,11 @@ fn cpu_ns(run: &Run) -> f64 {
     (run.cpu_user_s + run.cpu_system_s) * 1e9 / run.offered.max(1) as f64
 }
 
+/// Frames of a line that did not reach its other end.
+fn missed_by_far_end(run: &Run) -> u64 {
+    run.line.map_or(0, |line| run.offered.saturating_sub(line.delivered))
+}
+
 fn nanoseconds(ns: f64) -> String {
     format!("{ns:.0} ns")
 }
@@ -156,6 +233,7 @@ fn describe(case: &Case) -> String {
 mod tests {
     use super::*;
     use quaff_bench::testing::sample_report;
+    use quaff_lab::topology::LineCounts;
 
     fn report(series: &str, cases: &[(&str, f64, f64)]) -> Report {
         let case = |(rival, loss, cpu_user_s): &(&str, f64, f64)| {
@@ -221,6 +299,51 @@ mod tests {
             let cases: Vec<_> = sweep.rivals.iter().map(|rival| (rival.as_str(), 0.0, 1.0)).collect();
             assert_eq!(rows(&report(&sweep.series, &cases)).len(), 1, "{sweep:?}");
         }
+    }
+
+    #[test]
+    fn a_tap_that_keeps_a_frame_from_the_other_end_breaks_its_promise() {
+        let with = |loss, delivered| {
+            let mut report = report("tap", &[(OWN_TAP, loss, 0.0)]);
+            let line = LineCounts { delivered, mirror_dropped: None };
+            report.cases[0].runs.iter_mut().for_each(|run| run.line = Some(line));
+            rows(&report)[0].clone()
+        };
+        let good = with(0.0, 1_000_000);
+        assert_eq!(
+            (good.holds, good.measured.as_str()),
+            (Some(true), "0 not at the other end, lost: quaff tap 0 %")
+        );
+        assert_eq!(with(0.1, 1_000_000).holds, Some(false));
+        let cut = with(0.0, 999_999);
+        assert_eq!((cut.holds, cut.measured.starts_with("2 not")), (Some(false), true), "{cut:?}");
+    }
+
+    #[test]
+    fn each_series_is_announced_by_its_traffic() {
+        let mut plan = Plan::preset("promises", false).expect("a preset");
+        let mut of = |series: &str| {
+            let all = plan.sweeps.clone();
+            plan.sweeps.retain(|sweep| sweep.series == series);
+            let title = title(&plan);
+            plan.sweeps = all;
+            title
+        };
+        assert_eq!(of("cpu"), "3,000,000 × 512 B, 200 kpps");
+        assert_eq!(of("large-frames"), "3,000,000 × 1500 B, as fast as possible");
+        assert!(of("cpu-null").starts_with("10 s × imix1500, 100 Mbit/s; 10 s × imix1500, 500 Mbit/s; "));
+    }
+
+    #[test]
+    fn the_captures_of_all_promises_are_one_report() {
+        let mut all = report("cpu", &[("quaff", 0.0, 1.0), ("tcpdump", 0.0, 2.0)]);
+        let (cases, rivals, seconds) = (all.cases.len(), all.rivals.clone(), all.seconds);
+        let mut more = report("lanes", &[("quaff", 0.0, 1.0)]);
+        more.rivals[0].command.push("--lanes".into());
+        add(&mut all, more);
+        assert_eq!(all.cases.len(), cases + 1);
+        assert_eq!((&all.rivals, all.seconds), (&rivals, 2.0 * seconds), "each tool once");
+        assert_eq!(rows(&all).iter().map(|row| row.name.as_str()).collect::<Vec<_>>(), ["cpu", "lanes"]);
     }
 
     #[test]

@@ -21,6 +21,10 @@ pub(super) enum Promise {
     CpuStenographer,
     /// No more CPU time per frame into /dev/null than tcpdump
     CpuNull,
+    /// Capture 512 B of 1,024 flows at 400 kpps by two lanes, without loss
+    Lanes,
+    /// Forward and record 64 B and 1500 B at 100 kpps by a tap in the line, without loss
+    Tap,
     /// Under 1 % of a core without traffic
     #[value(alias = "8")]
     Idle,
@@ -30,6 +34,18 @@ pub(super) enum Promise {
     /// Decapsulate a file twice as fast as editcap
     #[value(alias = "33")]
     TunnelFile,
+    /// Meter a file at 4 times the speed of softflowd and 8 times that of nfpcapd; 3 times softflowd on one core
+    FlowsFile,
+    /// Verify a file at 5 times the speed of softflowd and 7 times that of tcptrace; 5.2 times tcptrace on one core
+    Verify,
+    /// Put the streams of a file together 4 times as fast as tcpflow
+    StreamsFile,
+    /// Filter a file 3 times as fast as tcpdump
+    ReadFile,
+    /// Merge two files 3 times as fast as mergecap
+    Merge,
+    /// Summarise a file 20 times as fast as capinfos
+    Info,
     /// Pipe 1.5 times the bytes per second of mbuffer and buffer; halve the loss of tcpdump
     #[value(alias = "34")]
     Pipe,

@@ -1,5 +1,6 @@
 //! The promises of `quaff replay` and `quaff generate`, counted where the frames arrive.
 
+use super::long_file::name_of;
 use super::verdict::{Bound, Row};
 use super::{Bench, Promise, Setup};
 use crate::show;
@@ -86,7 +87,7 @@ impl Bench<'_> {
         let to = if receivers.len() == 1 { "an XDP program" } else { "the stack" };
         let limit = format!("{title} to {to}: at least {least} times the frames/s of tcpreplay");
         let both = samples.split_at(reached.len());
-        self.rows.push(Row::ratio(Promise::ReplaySpeed, limit, Bound::AtLeast(least), show::pps, both));
+        self.judge(Row::ratio(Promise::ReplaySpeed, limit, Bound::AtLeast(least), show::pps, both));
         Ok(())
     }
 
@@ -107,7 +108,9 @@ impl Bench<'_> {
     /// Without a `pace` the times of the file are kept, and judged.
     fn replay_and_capture(&mut self, file: &Path, pace: &str, runs: u32) -> quaff_lab::Result<()> {
         let sender = replay(pace);
-        self.setup.expect(&format!("replay {} and capture", name_of(file)), runs.into());
+        let pace_words = if pace.is_empty() { "as captured" } else { pace };
+        let title = format!("replay {} {pace_words} and capture", name_of(file));
+        self.begin(Promise::ReplayFidelity, &title, runs.into());
         let mut verdicts = Vec::new();
         for _ in 0..runs {
             let mut watch = self.setup.watch("");
@@ -115,7 +118,7 @@ impl Bench<'_> {
             drop(watch);
             self.setup.done();
         }
-        self.rows.push(faithful(&name_of(file), pace, &verdicts));
+        self.judge(faithful(&name_of(file), pace, &verdicts));
         Ok(())
     }
 
@@ -136,7 +139,7 @@ impl Bench<'_> {
             };
             let limit = format!("{pace}: mean rate at the receiver within {} %", PACE_ERROR_MAX * 100.0);
             let holds = Some(errors[0].failed.is_none() && worst <= PACE_ERROR_MAX);
-            self.rows.push(Row::new(Promise::ReplayPace, limit, measured, holds));
+            self.judge(Row::new(Promise::ReplayPace, limit, measured, holds));
         }
         Ok(())
     }
@@ -170,14 +173,14 @@ impl Bench<'_> {
         let row =
             Row::ratio(Promise::NewFlows, limit, Bound::AtLeast(XDP_RATIO_MIN), show::pps, all.split_at(1));
         let flows = if fewest == u64::MAX { "no".into() } else { show::count(fewest) };
-        self.rows.push(row.and(&format!("{flows} flows"), unique));
+        self.judge(row.and(&format!("{flows} flows"), unique));
         Ok(())
     }
 
     /// A file larger than memory; fio reads it in the same rounds.
     pub(super) fn large_file(&mut self) -> quaff_lab::Result<()> {
         let frames = LARGE_BYTES / (LARGE_FRAME_BYTES + 16);
-        self.setup.expect(&format!("a file of {}", show::bytes(LARGE_BYTES)), 1);
+        self.begin(Promise::LargeFile, &format!("a file of {}", show::bytes(LARGE_BYTES)), 1);
         let dir = self.setup.place.run_dir()?;
         let file = dir.path.join("large.pcap");
         let make =
@@ -209,14 +212,14 @@ impl Bench<'_> {
         let row =
             Row::ratio(Promise::LargeFile, limit, Bound::AtLeast(DISK_RATIO_MIN), unit, all.split_at(1));
         let first = format!("{missing} missing, {} of memory", show::bytes(memory));
-        self.rows.push(row.and(&first, memory < MEMORY_BYTES_MAX && missing == 0));
+        self.judge(row.and(&first, memory < MEMORY_BYTES_MAX && missing == 0));
         Ok(())
     }
 
     pub(super) fn interrupts(&mut self) -> quaff_lab::Result<()> {
         let file = self.traffic_file()?;
         let flags = ["-t --loop 0", "--pps 50k --loop 0", "", "--via af-xdp -t --loop 0"];
-        self.setup.expect("interrupts", INTERRUPTS.into());
+        self.begin(Promise::Interrupts, &format!("{INTERRUPTS} interrupts"), INTERRUPTS.into());
         let (mut worst, mut wrong, mut left) = (0.0_f64, 0, 0);
         for number in 0..INTERRUPTS {
             let flags = flags[number as usize % flags.len()];
@@ -235,19 +238,14 @@ impl Bench<'_> {
         );
         let measured = format!("slowest {worst:.3} s, {wrong} wrong reports, {left} programs left");
         let holds = worst <= ENDING_SECONDS_MAX && wrong == 0 && left == 0;
-        self.rows.push(Row::new(Promise::Interrupts, limit, measured, Some(holds)));
+        self.judge(Row::new(Promise::Interrupts, limit, measured, Some(holds)));
         Ok(())
     }
 
     /// The file of the arguments, real traffic if there is some, or generated traffic.
     fn traffic_file(&self) -> quaff_lab::Result<PathBuf> {
-        if let Some(file) = &self.args.file {
-            return Ok(file.clone());
-        }
-        let captures = std::env::var_os("QUAFF_CAPTURES").map_or("../shared/captures".into(), PathBuf::from);
-        let mix = captures.join("mix.pcap");
-        if mix.is_file() {
-            return Ok(mix);
+        if let Some(file) = self.real_file() {
+            return Ok(file);
         }
         let made = self.setup.place.path.join("made.pcap");
         if !made.is_file() {
@@ -255,6 +253,13 @@ impl Bench<'_> {
             self.setup.deliver(&Sender::new("quaff generate", line), &made, ConsumerKind::Stack)?;
         }
         Ok(made)
+    }
+
+    /// The file of the arguments, or real traffic if there is some.
+    pub(super) fn real_file(&self) -> Option<PathBuf> {
+        let captures = std::env::var_os("QUAFF_CAPTURES").map_or("../shared/captures".into(), PathBuf::from);
+        let mix = captures.join("mix.pcap");
+        self.args.file.clone().or_else(|| mix.is_file().then_some(mix))
     }
 }
 
@@ -271,10 +276,6 @@ fn is_true(sent: &Delivered) -> bool {
     }
     let report = serde_json::from_slice::<Value>(&sent.finished.stdout).unwrap_or_default();
     report["sent"].as_u64() == Some(sent.frames)
-}
-
-fn name_of(file: &Path) -> String {
-    file.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// The results of `quaff verify --against` for a file that was sent and captured, one for each run.

@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use quaff_bench::bench::Events;
 use quaff_bench::bench::result::{Case, Report};
 use quaff_bench::experiment;
-use quaff_bench::method::{Bench, Cores, Place, Post, Run, RunDir};
+use quaff_bench::method::{Bench, Cores, MeterBench, Place, Post, Run, RunDir};
 use quaff_lab::tool::{self, Present, Tool, shipped};
 use quaff_lab::topology::{LabSite, Stage};
 use quaff_lab::traffic::Traffic;
@@ -61,7 +61,12 @@ impl Setup {
 
     /// Prints to stdout above the progress line.
     pub(crate) fn print(&self, text: &str) {
-        self.bar.suspend(|| show::print_styled(text));
+        self.above(|| show::print_styled(text));
+    }
+
+    /// Has `print` write above the progress line.
+    pub(super) fn above(&self, print: impl FnOnce()) {
+        self.bar.suspend(print);
     }
 
     /// Removes the progress line.
@@ -98,7 +103,7 @@ impl Setup {
         })
     }
 
-    fn no_signal(&self) -> bool {
+    pub(super) fn no_signal(&self) -> bool {
         // An unreadable signal descriptor counts as no signal.
         matches!(self.signals.next(Duration::ZERO), Ok(None) | Err(_))
     }
@@ -111,11 +116,18 @@ impl Setup {
         let start_wait = Duration::ZERO;
         Bench { site: &self.bed, quaff: &self.quaff, place: &self.place, cores: self.cores, start_wait }
     }
+
+    /// Flow meters that read a file on these cores, with the settings that a bench of meters has by default.
+    pub(super) fn meters<'a>(&'a self, file_cores: &'a [usize]) -> MeterBench<'a> {
+        let (site, place, cores) = (&self.bed, &self.place, self.cores);
+        let (active_s, idle_s, flows_max, buffer_mib) = (120, 30, 4_000_000, 256);
+        MeterBench { site, place, cores, file_cores, active_s, idle_s, flows_max, buffer_mib }
+    }
 }
 
 impl Events for &Setup {
     fn begins(&mut self, runs_total: usize) {
-        self.expect("captures", runs_total as u64);
+        self.bar.inc_length(runs_total as u64);
     }
 
     fn run_done(&mut self, _case: &Case, _run: &Run, _left: Duration) {
@@ -129,7 +141,7 @@ impl experiment::Events<Report> for &Setup {
     }
 
     fn note(&mut self, sentence: &str) {
-        self.bar.suspend(|| show::message(sentence));
+        self.above(|| show::message(sentence));
     }
 
     fn continues(&mut self) -> bool {

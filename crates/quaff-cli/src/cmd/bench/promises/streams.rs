@@ -30,7 +30,7 @@ const STRIPPED_FRAMES: u64 = 1_700_000;
 
 impl Bench<'_> {
     pub(super) fn idle(&mut self) -> quaff_lab::Result<()> {
-        self.setup.expect("idle", 1);
+        self.begin(Promise::Idle, &format!("{} s without traffic", IDLE.as_secs()), 1);
         let quaff = &self.setup.present[0];
         let mut watch = self.setup.watch("quaff waits without traffic");
         let used = self.setup.bench().idle(&quaff.rival, &quaff.program, IDLE, &mut watch)?;
@@ -39,7 +39,7 @@ impl Bench<'_> {
         let percent = 100.0 * used.as_secs_f64() / IDLE.as_secs_f64();
         let limit = format!("{} s without traffic: below {IDLE_PERCENT_MAX:.0} % of a core", IDLE.as_secs());
         let (measured, holds) = (format!("quaff {percent:.3} %"), Some(percent < IDLE_PERCENT_MAX));
-        self.rows.push(Row::new(Promise::Idle, limit, measured, holds));
+        self.judge(Row::new(Promise::Idle, limit, measured, holds));
         Ok(())
     }
 
@@ -65,13 +65,13 @@ impl Bench<'_> {
             Ok(run.bytes as f64 / run.writing_s.max(1e-9))
         })?;
         losses.failed = rates[0].failed.take();
-        self.rows.push(long(&what, &losses, accounted, &rates));
+        self.judge(long(&what, &losses, accounted, &rates));
         Ok(())
     }
 
     pub(super) fn tunnel_file(&mut self) -> quaff_lab::Result<()> {
         let traffic = Traffic { mirrored: true, ..self.traffic(512, Some(500_000), STRIPPED_FRAMES) };
-        let Some((_dir, file)) = self.captured(&traffic)? else { return Ok(()) };
+        let Some((_dir, file)) = self.captured(Promise::TunnelFile, &traffic)? else { return Ok(()) };
         let feed = Feed::File(file);
         let names = STRIPPERS.map(|stripper| stripper.name);
         let all =
@@ -81,7 +81,7 @@ impl Bench<'_> {
         let limit = format!(
             "ERSPAN removed from a file of 1 GB: at least {STRIP_RATIO_MIN} times the bytes/s of editcap -C 50"
         );
-        self.rows.push(faster(Promise::TunnelFile, limit, STRIP_RATIO_MIN, &all));
+        self.judge(faster(Promise::TunnelFile, limit, STRIP_RATIO_MIN, &all));
         Ok(())
     }
 
@@ -89,7 +89,7 @@ impl Bench<'_> {
         self.pipe("/dev/zero to /dev/null", &Feed::Zeros(NULL_BYTES), false)?;
         self.pipe("/dev/zero into a file", &Feed::Zeros(FILE_BYTES), true)?;
         let traffic = self.traffic(1500, Some(200_000), PIPED_FRAMES);
-        let Some((_dir, file)) = self.captured(&traffic)? else { return Ok(()) };
+        let Some((_dir, file)) = self.captured(Promise::Pipe, &traffic)? else { return Ok(()) };
         let bytes = traffic.count * (u64::from(traffic.frame_bytes) + 16);
         self.pipe("tcpdump -r into a file", &Feed::Tcpdump(file, bytes), true)
     }
@@ -106,13 +106,13 @@ impl Bench<'_> {
             middle.rate(&setup.quaff, feed, place, &mut setup.watch(middle.name))
         })?;
         let limit = format!("{title}: at least {PIPE_RATIO_MIN} times the bytes/s of the best other program");
-        self.rows.push(faster(Promise::Pipe, limit, PIPE_RATIO_MIN, &all));
+        self.judge(faster(Promise::Pipe, limit, PIPE_RATIO_MIN, &all));
         Ok(())
     }
 
     /// A file that quaff captured, in a folder that is removed when it is dropped.
-    fn captured(&self, traffic: &Traffic) -> quaff_lab::Result<Option<(RunDir, PathBuf)>> {
-        self.setup.expect("a file to read", 1);
+    fn captured(&self, promise: Promise, traffic: &Traffic) -> quaff_lab::Result<Option<(RunDir, PathBuf)>> {
+        self.begin(promise, "a file to read", 1);
         let (_, dir) = self.setup.capture(&self.setup.present[0], traffic, None, Duration::ZERO)?;
         self.setup.done();
         Ok(dir.files()?.into_iter().next().map(|file| (dir, file)))
