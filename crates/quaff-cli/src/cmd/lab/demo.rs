@@ -30,7 +30,7 @@ const OURS: &str = "quaff";
 /// Duration of the measurement of the disk.
 const DISK_TIME: Duration = Duration::from_secs(2);
 /// Time for quaff to make its default buffer resident before the first frame, as in a capture that runs for longer.
-const DEFAULT_WAIT: Duration = Duration::from_secs(5);
+const DEFAULT_WAIT: Duration = Duration::from_secs(3);
 /// Frames of the run that measures the generator.
 const WARM_UP: u64 = 300_000;
 /// Smallest room for a file, bytes, at which the loads differ.
@@ -43,7 +43,7 @@ const SIZES: [u32; 3] = [64, 512, 1500];
 /// Measures the disk, then offers loads relative to its measured write rate to quaff and, if they are installed, to
 /// tcpdump, dumpcap and netsniff-ng: well below it, near it, above it, and small frames as fast as possible. They
 /// run one after the other, on the same core, with the same buffer, onto the same disk; then quaff runs once more
-/// with its default buffer, which has 5 s to become resident. The captured frames are counted in the files. It takes
+/// with its default buffer, which has 3 s to become resident. The captured frames are counted in the files. It takes
 /// about three minutes, needs root, and removes its files.
 ///
 /// Exit status: 0 measured, with or without loss; 1 a capturer failed, or quaff's count of lost frames

@@ -9,7 +9,7 @@ use quaff_lab::traffic::Traffic;
 /// Bytes that a capture file adds to a frame: the block around it.
 const RECORD_BYTES: f64 = 44.0;
 /// Seconds of traffic, if the disk has room for it.
-const SECONDS: f64 = 4.0;
+const SECONDS: f64 = 3.0;
 /// Longest traffic, s: time to fill a buffer at a rate slightly above that of the disk.
 const SECONDS_MAX: f64 = 8.0;
 /// Seconds that the disk may take to write one load: a capturer that has all of it in memory must write it.
