@@ -241,7 +241,8 @@ fn a_reader_that_leaves_is_named_and_packets_of_a_file_do_not_arrive() {
     drop(out);
     let done = running.wait_with_output().expect("it ends");
     let said = String::from_utf8_lossy(&done.stderr);
-    assert!(said.contains("the rest of the input was not read") && !said.contains("arrived"), "{said}");
+    // All of the input may be in memory when the reader leaves.
+    assert!(said.contains("the reader of the output") && !said.contains("arrived"), "{said}");
     let to = dir.path().join("out.pcapng").display().to_string();
     let done = Command::new(QUAFF)
         .args(["capture", "-r", &from, "-c", "5", "-w", &to])

@@ -296,7 +296,10 @@ fn other_words(ledger: &Ledger) -> String {
         (sum(|lane| lane.oversize), "larger than the MTU: merged by GRO or TSO"),
     ];
     let of_file = ledger.input.as_ref().and_then(|_| match ledger.ended_by {
-        Some(Reason::OutputClosed) => Some("were read and not written: the reader of the output had ended"),
+        // The input may have ended first, while packets were still in memory.
+        Some(Reason::OutputClosed | Reason::InputEnded) => {
+            Some("were read and not written: the reader of the output had ended")
+        }
         Some(Reason::Count) => Some("were read after the last one of --count"),
         _ => None,
     });
