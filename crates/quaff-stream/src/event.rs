@@ -3,8 +3,9 @@
 use crate::held::Difference;
 
 /// The sender of a segment, in the caller's order of the two endpoints.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Sender {
+    #[default]
     A,
     B,
 }

@@ -28,12 +28,15 @@ impl Key {
     /// The key of a packet, and its sender.
     #[inline]
     pub(crate) fn of(packet: &FlowPacket) -> (Self, Sender) {
-        let ends = [0, 1].map(|end| (words(packet.addresses[end]), packet.ports[end]));
-        let is_from_high = ends[0] > ends[1];
-        let [low, high] = if is_from_high { [ends[1], ends[0]] } else { ends };
-        let version = if packet.addresses[0].is_ipv6() { 6 } else { 4 };
-        let ports = u64::from(low.1) << 16 | u64::from(high.1) | version << 32;
-        (Self { addresses: [low.0, high.0], ports }, if is_from_high { Sender::B } else { Sender::A })
+        let [from, to] = [words(packet.addresses[0]), words(packet.addresses[1])];
+        let [from_port, to_port] = [u64::from(packet.ports[0]), u64::from(packet.ports[1])];
+        let version = if packet.addresses[0].is_ipv6() { 6 << 32 } else { 4 << 32 };
+        let order = number(from).cmp(&number(to)).then(from_port.cmp(&to_port));
+        if order.is_gt() {
+            (Self { addresses: [to, from], ports: version | to_port << 16 | from_port }, Sender::B)
+        } else {
+            (Self { addresses: [from, to], ports: version | from_port << 16 | to_port }, Sender::A)
+        }
     }
 
     /// The two endpoints, the lower one first.
@@ -72,7 +75,8 @@ pub(crate) fn words(address: IpAddr) -> [u64; 2] {
     }
 }
 
-/// Source and destination of a packet.
-pub(crate) fn ends_of(packet: &FlowPacket) -> Ends {
-    [0, 1].map(|end| SocketAddr::new(packet.addresses[end], packet.ports[end]))
+/// The words of an address as one number.
+#[inline]
+fn number([high, low]: [u64; 2]) -> u128 {
+    u128::from(high) << 64 | u128::from(low)
 }

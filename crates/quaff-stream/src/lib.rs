@@ -45,4 +45,4 @@ pub use held::Difference;
 pub use loss::{LossMeter, LossReport};
 pub use memory::SharedMemory;
 pub use plan::StreamPlan;
-pub use proof::{ProofMeter, ProofReport};
+pub use proof::{ProofBatch, ProofMeter, ProofReader, ProofReport};

@@ -2,6 +2,7 @@
 //!
 //! | module | task |
 //! |---|---|
+//! | `read` | a packet, reduced to its evidence |
 //! | `table` | connections by address and port |
 //! | `direction` | one direction: sequence numbers, holes, acknowledgments |
 //! | `holes` | the holes of all directions |
@@ -18,10 +19,12 @@ mod cells;
 mod direction;
 mod estimate;
 mod holes;
+mod read;
 mod report;
 mod sums;
 mod table;
 
+pub(crate) use read::Read;
 pub use report::{FlowLoss, InterfaceLoss, Interval, LossReport};
 
 use crate::attempt::Attempt;
@@ -30,9 +33,9 @@ use crate::key::Key;
 use direction::{ACK_SEEN, Context, Direction, Ended, SYN_SEEN};
 use holes::Holes;
 use quaff_wire::add_each;
-use quaff_wire::flow::{FlowPacket, NoFlow, TcpFields};
-use quaff_wire::net::TCP;
+use quaff_wire::flow::{FlowPacket, NoFlow};
 use quaff_wire::net::agreement::{ACK, FIN, Numbers, RST, SYN};
+use read::Evidence;
 use sums::{SEGMENT_BYTES, Sums};
 use table::{Connection, Table};
 
@@ -40,8 +43,6 @@ use table::{Connection, Table};
 const DISORDER_NS: u64 = 1_000_000_000;
 /// Maximum number of connections that a report lists.
 const WORST_MAX: usize = 16;
-/// Longest plausible payload, bytes.
-const PAYLOAD_BYTES_MAX: u32 = 1 << 20;
 /// Number of attempts, of different connections, that are remembered: see [`Attempt`].
 const ATTEMPTS: usize = 1 << 10;
 /// Packets that are read before the first of them is processed, so that their connections are loaded in parallel.
@@ -68,36 +69,11 @@ struct Origin {
     is_copy: bool,
 }
 
-/// A packet of a connection that was read but not yet processed.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Read {
-    key: Key,
-    hash: u32,
-    /// The likely index of its connection, once that has been prefetched.
-    likely: u32,
-    sender: Sender,
-    time_ns: u64,
-    evidence: Evidence,
-}
-
-/// The evidence of a packet.
-#[derive(Debug, Clone, Copy)]
-enum Evidence {
-    Segment {
-        segment: Segment,
-        /// Bytes of its payload that the snaplen cut off.
-        snapped_bytes: u32,
-    },
-    /// The receiver drops the packet.
-    None,
-    /// A fragment, or a truncated header: the connection is excluded, since its evidence would mislead.
-    SetAside,
-}
-
 /// Collects the evidence of a capture, packet by packet.
 #[derive(Debug)]
 pub struct LossMeter {
-    batch: Vec<Read>,
+    /// Packets with their times, ns since 1970.
+    batch: Vec<(u64, Read)>,
     table: Table,
     holes: Holes,
     sums: Sums,
@@ -126,35 +102,24 @@ impl LossMeter {
     pub fn packet(&mut self, bytes: &[u8], wire_bytes: u32, linktype: u16, time_ns: u64) {
         match FlowPacket::read(bytes, wire_bytes, linktype) {
             Ok(packet) => {
-                let read = self.read(&packet, bytes, time_ns, 0);
-                read.into_iter().for_each(|read| self.push(read));
+                if let Some(read) = Self::read(&packet, bytes, 0, self.table.secret) {
+                    self.prefetch_line(&read);
+                    self.push(time_ns, read);
+                }
             }
             Err(NoFlow::NotIp | NoFlow::Truncated) => {}
         }
     }
 
     /// Reads a packet of an interface whose headers were parsed from `bytes`; `None` if it belongs to no connection.
+    /// `secret` is that of the meter which will process it.
     #[inline]
-    pub(crate) fn read(
-        &self,
-        packet: &FlowPacket,
-        bytes: &[u8],
-        time_ns: u64,
-        interface: u16,
-    ) -> Option<Read> {
-        if packet.protocol != TCP || packet.is_later_fragment() {
-            return None;
-        }
-        let (key, sender) = Key::of(packet);
-        let hash = self.table.hash(&key);
-        self.table.prefetch_line(hash);
-        let origin = Origin { interface, is_copy: false };
-        let evidence = Evidence::of(packet, bytes, time_ns, origin);
-        Some(Read { key, hash, likely: Table::NONE, sender, time_ns, evidence })
+    pub(crate) fn read(packet: &FlowPacket, bytes: &[u8], interface: u16, secret: u64) -> Option<Read> {
+        Read::of(packet, bytes, interface, (secret, Table::NONE))
     }
 
-    fn push(&mut self, read: Read) {
-        self.batch.push(read);
+    fn push(&mut self, time_ns: u64, read: Read) {
+        self.batch.push((time_ns, read));
         if self.batch.len() == BATCH {
             self.take_batch();
         }
@@ -179,13 +144,19 @@ impl LossMeter {
     /// Processes the packets of the batch in order.
     fn take_batch(&mut self) {
         let mut batch = std::mem::take(&mut self.batch);
-        batch.iter_mut().for_each(|read| self.prefetch(read));
-        batch.iter_mut().for_each(|read| self.take(read, false));
+        batch.iter_mut().for_each(|(_, read)| self.prefetch(read));
+        batch.iter().for_each(|(time_ns, read)| self.take(read, *time_ns, false));
         batch.clear();
         self.batch = batch;
     }
 
-    /// Prefetches the connection of a packet.
+    /// Prefetches the line of the index for a packet.
+    #[inline]
+    pub(crate) fn prefetch_line(&self, read: &Read) {
+        self.table.prefetch_line(read.hash);
+    }
+
+    /// Prefetches the connection of a packet whose line is loaded.
     #[inline]
     pub(crate) fn prefetch(&self, read: &mut Read) {
         read.likely = self.table.prefetch(read.hash);
@@ -193,22 +164,21 @@ impl LossMeter {
 
     /// Processes a packet that was read; `is_copy`: it is a copy of an earlier one.
     #[inline]
-    pub(crate) fn take(&mut self, read: &mut Read, is_copy: bool) {
-        let Read { key, hash, likely, sender, time_ns, evidence } = read;
-        if let Evidence::Segment { segment, .. } = evidence {
-            segment.origin.is_copy = is_copy;
-        }
-        let place = match self.table.find(key, *hash, *likely) {
+    pub(crate) fn take(&mut self, read: &Read, time_ns: u64, is_copy: bool) {
+        let place = match self.table.find(&read.key, read.hash, read.likely) {
             Some(place) => place,
-            None => self.begin(*key, *time_ns),
+            None => self.begin(read.key, time_ns),
         };
         let connection = self.table.get_mut(place);
         let is_disordered = connection.last_ns > time_ns.saturating_add(DISORDER_NS);
-        connection.last_ns = connection.last_ns.max(*time_ns);
-        match evidence {
-            Evidence::Segment { segment, snapped_bytes } if !is_disordered => {
-                self.sums.found.snapped_bytes += u64::from(*snapped_bytes);
-                self.segment(place, sender.index(), segment);
+        connection.last_ns = connection.last_ns.max(time_ns);
+        match read.evidence {
+            Evidence::Segment if !is_disordered => {
+                self.sums.found.snapped_bytes += u64::from(read.snapped_bytes);
+                let Read { sequence, acknowledgment, flags, bytes, interface, .. } = *read;
+                let origin = Origin { interface, is_copy };
+                let segment = Segment { sequence, acknowledgment, flags, bytes, time_ns, origin };
+                self.segment(place, read.sender.index(), &segment);
             }
             Evidence::None if !is_disordered => {}
             _ => connection.is_set_aside = true,
@@ -412,23 +382,6 @@ impl LossReport {
     }
 }
 
-impl Evidence {
-    #[inline]
-    fn of(packet: &FlowPacket, bytes: &[u8], time_ns: u64, origin: Origin) -> Self {
-        let Some(header) = packet.tcp(bytes).filter(|_| packet.fragment.is_none()) else {
-            return Self::SetAside;
-        };
-        let segment = segment(packet, &header, time_ns, origin).filter(|_| packet.ip_bytes <= packet.room);
-        let Some(segment) = segment else { return Self::None };
-        if segment.bytes > PAYLOAD_BYTES_MAX {
-            return Self::SetAside;
-        }
-        let end = packet.ip_offset + packet.ip_bytes;
-        let snapped_bytes = end.saturating_sub(packet.end).min(segment.bytes);
-        Self::Segment { segment, snapped_bytes }
-    }
-}
-
 /// The losses of a connection that has ended.
 fn flow_loss(key: &Key, both: &[Ended; 2], lost_bytes: u64) -> FlowLoss {
     let sum = |of: fn(&Ended) -> u64| both.iter().map(of).sum::<u64>();
@@ -439,18 +392,6 @@ fn flow_loss(key: &Key, both: &[Ended; 2], lost_bytes: u64) -> FlowLoss {
         lost_packets: lost_bytes.div_ceil(mean.unwrap_or(SEGMENT_BYTES.into()).max(1)),
         lost_bytes,
     }
-}
-
-/// The segment of a packet; `None` if its header is invalid.
-#[inline]
-fn segment(packet: &FlowPacket, header: &TcpFields, time_ns: u64, origin: Origin) -> Option<Segment> {
-    let before = packet.transport - packet.ip_offset + header.header_bytes;
-    let bytes = packet.ip_bytes.checked_sub(before)?;
-    if header.header_bytes < 20 {
-        return None;
-    }
-    let TcpFields { sequence, acknowledgment, .. } = *header;
-    Some(Segment { sequence, acknowledgment, flags: packet.tcp_flags, bytes, time_ns, origin })
 }
 
 /// The latest attempts; one of a connection with the same place in the list displaces another.

@@ -46,7 +46,7 @@ pub(super) struct Table {
     blocks: Vec<Vec<Connection>>,
     free: Vec<u32>,
     cursor: u32,
-    secret: u64,
+    pub(super) secret: u64,
 }
 
 impl Connection {
@@ -77,7 +77,7 @@ impl Table {
     }
 
     #[inline]
-    pub(super) fn hash(&self, key: &Key) -> u32 {
+    fn hash(&self, key: &Key) -> u32 {
         key.hash(self.secret)
     }
 

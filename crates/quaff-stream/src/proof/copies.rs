@@ -11,6 +11,7 @@ use quaff_wire::fingerprint;
 use quaff_wire::flow::{FlowPacket, mix};
 use quaff_wire::net::TCP;
 use serde::Serialize;
+use std::num::NonZeroU64;
 
 /// Number of sets of the table, a power of two; a set has two packets. 384 KiB.
 const SETS: usize = 1 << 13;
@@ -47,10 +48,11 @@ struct Seen {
     place: u32,
 }
 
-/// The values of a packet that identify its copies.
+/// The values of a packet that identify its copies. Its time is stored beside it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Digest {
-    seen: Seen,
+    hash: NonZeroU64,
+    place: u32,
     /// True for TCP over IPv4 with an identification.
     is_identified: bool,
 }
@@ -59,36 +61,36 @@ pub(super) struct Digest {
 #[derive(Debug, Default)]
 pub(super) struct Copies {
     sets: Vec<[Seen; 2]>,
-    secret: u64,
     pub(super) report: CopyReport,
 }
 
-impl Copies {
-    pub(super) fn new(secret: u64) -> Self {
-        Self { sets: vec![[Seen::default(); 2]; SETS], secret, report: CopyReport::default() }
-    }
-
-    /// Reads a packet; `None` if none of its bytes were captured.
+impl Digest {
+    /// Reads a packet; `None` if none of its bytes were captured. `secret` keys its hash.
     #[inline]
-    pub(super) fn read(
-        &self,
-        packet: &FlowPacket,
-        bytes: &[u8],
-        time_ns: u64,
-        interface: u16,
-    ) -> Option<Digest> {
+    pub(super) fn of(packet: &FlowPacket, bytes: &[u8], interface: u16, secret: u64) -> Option<Self> {
         let datagram = bytes.get(packet.ip_offset as usize..packet.end as usize)?;
         let head = &datagram[..datagram.len().min(BYTES_MAX)];
-        let hash = fingerprint::packet(head, datagram.len(), self.secret) | 1;
-        let seen = Seen { hash, time_ns, place: place(packet, bytes, interface) };
-        self.sets[set_of(hash)].iter().for_each(prefetch_value);
-        Some(Digest { seen, is_identified: packet.protocol == TCP && has_identification(datagram) })
+        let hash = NonZeroU64::MIN | fingerprint::packet(head, datagram.len(), secret);
+        let is_identified = packet.protocol == TCP && has_identification(datagram);
+        Some(Self { hash, place: place(packet, bytes, interface), is_identified })
+    }
+}
+
+impl Copies {
+    pub(super) fn new() -> Self {
+        Self { sets: vec![[Seen::default(); 2]; SETS], report: CopyReport::default() }
+    }
+
+    /// Prefetches the packets that this one may be a copy of.
+    #[inline]
+    pub(super) fn prefetch(&self, digest: &Digest) {
+        self.sets[set_of(digest.hash.get())].iter().for_each(prefetch_value);
     }
 
     /// Returns true for a copy.
     #[inline]
-    pub(super) fn is_copy(&mut self, digest: &Digest) -> bool {
-        let Seen { hash, time_ns, place } = digest.seen;
+    pub(super) fn is_copy(&mut self, digest: &Digest, time_ns: u64) -> bool {
+        let (hash, place) = (digest.hash.get(), digest.place);
         let set = &mut self.sets[set_of(hash)];
         let is_same = |seen: &Seen| seen.hash == hash && time_ns.abs_diff(seen.time_ns) <= WINDOW_NS;
         if let Some(first) = set.iter().find(|seen| is_same(seen)) {
@@ -101,7 +103,7 @@ impl Copies {
         let oldest = usize::from(set[1].time_ns < set[0].time_ns);
         let is_young = set[oldest].hash != 0 && time_ns.saturating_sub(set[oldest].time_ns) <= WINDOW_NS;
         self.report.unchecked += u64::from(is_young);
-        set[oldest] = digest.seen;
+        set[oldest] = Seen { hash, time_ns, place };
         false
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! | module | task |
 //! |---|---|
+//! | `read` | packets as batches of their evidence, which another core may take |
 //! | `counter` | the numbers of one sender |
 //! | `sources` | all senders of a kind, within a limit |
 //! | `rtp` | datagrams that may be RTP |
@@ -14,25 +15,21 @@
 
 mod copies;
 mod counter;
+mod read;
 mod report;
 mod rtp;
 mod sources;
 
 pub use copies::CopyReport;
+pub use read::{ProofBatch, ProofReader};
 pub use report::{NumberReport, Numbers, ProofReport};
 
-use crate::key::words;
-use crate::loss::{self, LossMeter, LossSums};
-use copies::{Copies, Digest};
+use crate::loss::{LossMeter, LossSums};
+use copies::Copies;
 use counter::{Change, Rules};
-use quaff_wire::flow::{FlowPacket, mix};
-use quaff_wire::net::UDP;
-use quaff_wire::tunnel::GreSequence;
+use quaff_wire::flow::FlowPacket;
+use read::{Hashes, Numbered, Read};
 use sources::Sources;
-use std::net::IpAddr;
-
-const GRE: u8 = 47;
-const QUIC_PORT: u16 = 443;
 
 /// Table sizes for tunnels, RTP sources and pairs of hosts, in sets of four.
 const TUNNEL_SETS: usize = 1 << 8;
@@ -43,29 +40,8 @@ const GRE_RULES: Rules = Rules { bits: 32, steps_min: 16, steady: 8, leap_max: 1
 const RTP_RULES: Rules = Rules { bits: 16, steps_min: 32, steady: 8, leap_max: 3000 };
 const HOST_RULES: Rules = Rules { bits: 16, steps_min: 64, steady: 15, leap_max: 3000 };
 
-/// Packets that are read before the first of them is processed, so that their data are loaded in parallel.
-const BATCH: usize = 32;
-
-/// A packet that was read but not yet processed.
-#[derive(Debug)]
-struct Read {
-    time_ns: u64,
-    digest: Option<Digest>,
-    tcp: Option<loss::Read>,
-    numbers: Numbered,
-    /// The pair of hosts, and the identification.
-    host: Option<(u64, u16)>,
-}
-
-/// The number of a packet, with a keyed hash of its sender.
-#[derive(Debug)]
-enum Numbered {
-    Gre(u64, GreSequence),
-    Rtp(u64, u16),
-    /// One of its ports is that of QUIC.
-    Quic,
-    None,
-}
+/// Packets whose data are loaded in parallel, before the first of them is processed.
+const GROUP: usize = 32;
 
 /// The evidence of meters that have ended.
 #[derive(Debug, Clone)]
@@ -93,7 +69,9 @@ impl ProofSums {
 /// Collects all evidence of a capture.
 #[derive(Debug)]
 pub struct ProofMeter {
-    batch: Vec<Read>,
+    hashes: Hashes,
+    /// The packets that were read here and not yet processed.
+    group: Vec<Read>,
     tcp: LossMeter,
     copies: Copies,
     erspan: Sources,
@@ -104,16 +82,16 @@ pub struct ProofMeter {
     /// ERSPAN packets with a number.
     erspan_packets: u64,
     has_begun: bool,
-    secret: u64,
 }
 
 impl ProofMeter {
     /// Creates an empty meter. `secret` keys the hashes of its tables: random, and unknown to the senders of packets.
     pub fn new(secret: u64) -> Self {
         Self {
-            batch: Vec::with_capacity(BATCH),
+            hashes: Hashes::new(secret),
+            group: Vec::with_capacity(GROUP),
             tcp: LossMeter::new(secret),
-            copies: Copies::new(mix(secret, 1)),
+            copies: Copies::new(),
             erspan: Sources::new(GRE_RULES, TUNNEL_SETS),
             gre: Sources::new(GRE_RULES, TUNNEL_SETS),
             rtp: Sources::new(RTP_RULES, RTP_SETS),
@@ -121,7 +99,6 @@ impl ProofMeter {
             quic_packets: 0,
             erspan_packets: 0,
             has_begun: false,
-            secret: mix(secret, 2),
         }
     }
 
@@ -130,82 +107,130 @@ impl ProofMeter {
     pub fn packet(&mut self, bytes: &[u8], wire_bytes: u32, linktype: u16, time_ns: u64, interface: u16) {
         // For a plain packet most fields are known at compile time.
         match FlowPacket::plain(bytes, linktype) {
-            Some(packet) => self.read(&packet, bytes, time_ns, interface),
+            Some(packet) => self.push(self.hashes.read(&packet, bytes, time_ns, interface)),
             None => self.walk(bytes, (wire_bytes, linktype), time_ns, interface),
         }
     }
 
     #[inline(never)]
     fn walk(&mut self, bytes: &[u8], (wire_bytes, linktype): (u32, u16), time_ns: u64, interface: u16) {
-        if let Ok(packet) = FlowPacket::walk(bytes, wire_bytes, linktype) {
-            self.read(&packet, bytes, time_ns, interface);
-        }
+        let read = self.hashes.walk(bytes, (wire_bytes, linktype), time_ns, interface);
+        read.into_iter().for_each(|read| self.push(read));
     }
 
     #[inline(always)]
-    fn read(&mut self, packet: &FlowPacket, bytes: &[u8], time_ns: u64, interface: u16) {
-        if !self.has_begun {
-            // Times are relative to the first packet.
-            self.tcp.note_numbers(time_ns, 0);
-            self.has_begun = true;
-        }
-        let digest = self.copies.read(packet, bytes, time_ns, interface);
-        let tcp = self.tcp.read(packet, bytes, time_ns, interface);
-        let is_later = packet.is_later_fragment();
-        let numbers = match packet.protocol {
-            GRE if !is_later => self.gre(packet, bytes),
-            UDP if !is_later => self.udp(packet, bytes),
-            _ => Numbered::None,
-        };
-        let host = if packet.fragment.is_none() { self.identification(packet, bytes) } else { None };
-        self.batch.push(Read { time_ns, digest, tcp, numbers, host });
-        if self.batch.len() == BATCH {
-            self.take_batch();
+    fn push(&mut self, read: Read) {
+        self.prefetch_lines(&read);
+        self.group.push(read);
+        if self.group.len() == GROUP {
+            self.take_group();
         }
     }
 
-    /// Processes the packets of the batch in order.
-    fn take_batch(&mut self) {
-        let mut batch = std::mem::take(&mut self.batch);
-        for Read { tcp, host, .. } in &mut batch {
-            tcp.iter_mut().for_each(|tcp| self.tcp.prefetch(tcp));
-            host.iter().for_each(|(key, _)| self.hosts.prefetch(*key));
+    /// Processes the packets that were read here, in order.
+    fn take_group(&mut self) {
+        let mut group = std::mem::take(&mut self.group);
+        self.prefetch(&mut group);
+        self.take_all(&group);
+        group.clear();
+        self.group = group;
+    }
+
+    /// Processes a batch of a reader with the same secret, and leaves it empty. Batches must come in the order of their
+    /// packets.
+    pub fn take_batch(&mut self, batch: &mut ProofBatch) {
+        self.take_group();
+        let mut from = 0;
+        for drops in &batch.drops {
+            self.take_reads(&mut batch.reads[from..drops.after]);
+            self.tcp.note_drops(drops.time_ns, drops.drops, drops.interface);
+            from = drops.after;
         }
-        batch.iter_mut().for_each(|read| self.take(read));
+        self.take_reads(&mut batch.reads[from..]);
         batch.clear();
-        self.batch = batch;
+    }
+
+    /// Processes packets in groups: while one is processed, the connections of the next one and the lines of the one
+    /// after that are loaded.
+    fn take_reads(&mut self, reads: &mut [Read]) {
+        let packets = reads.len();
+        let group = |number: usize| packets.min(number * GROUP)..packets.min((number + 1) * GROUP);
+        for step in 0..packets.div_ceil(GROUP) + 2 {
+            reads[group(step)].iter().for_each(|read| self.prefetch_lines(read));
+            if let Some(last) = step.checked_sub(1) {
+                self.prefetch(&mut reads[group(last)]);
+            }
+            if let Some(before) = step.checked_sub(2) {
+                self.take_all(&reads[group(before)]);
+            }
+        }
+    }
+
+    /// Prefetches the lines of tables that a packet needs first.
+    #[inline(always)]
+    fn prefetch_lines(&self, read: &Read) {
+        read.digest.iter().for_each(|digest| self.copies.prefetch(digest));
+        read.tcp.iter().for_each(|tcp| self.tcp.prefetch_line(tcp));
+        read.host.iter().for_each(|host| self.hosts.prefetch_keys(host.key.get()));
+    }
+
+    /// Prefetches connections and hosts, whose lines are loaded.
+    #[inline]
+    fn prefetch(&self, group: &mut [Read]) {
+        for Read { tcp, host, .. } in group {
+            tcp.iter_mut().for_each(|tcp| self.tcp.prefetch(tcp));
+            host.iter().for_each(|host| self.hosts.prefetch(host.key.get()));
+        }
     }
 
     #[inline]
-    fn take(&mut self, read: &mut Read) {
-        let Read { time_ns, digest, tcp, numbers, host } = read;
-        let time_ns = *time_ns;
-        let is_copy = digest.as_ref().is_some_and(|digest| self.copies.is_copy(digest));
-        if let Some(tcp) = tcp {
-            self.tcp.take(tcp, is_copy);
+    fn take_all(&mut self, group: &[Read]) {
+        if let Some(first) = group.first()
+            && !self.has_begun
+        {
+            // Times are relative to the first packet.
+            self.tcp.note_numbers(first.time_ns, 0);
+            self.has_begun = true;
+        }
+        group.iter().for_each(|read| self.take(read));
+    }
+
+    #[inline]
+    fn take(&mut self, read: &Read) {
+        let time_ns = read.time_ns;
+        let is_copy = read.digest.is_some_and(|digest| self.copies.is_copy(&digest, time_ns));
+        if let Some(tcp) = &read.tcp {
+            self.tcp.take(tcp, time_ns, is_copy);
         }
         if is_copy {
             return;
         }
-        match numbers {
-            Numbered::Gre(key, header) => self.take_gre(*key, header, time_ns),
+        match read.numbers {
+            Numbered::Erspan(key, number) => {
+                let change = self.erspan.take(key, number, time_ns);
+                self.erspan_packets += 1;
+                change.into_iter().for_each(|Change { time_ns, lost }| self.tcp.note_numbers(time_ns, lost));
+            }
+            Numbered::Gre(key, number) => {
+                self.gre.take(key, number, time_ns);
+            }
             Numbered::Rtp(key, number) => {
-                self.rtp.take(*key, (*number).into(), time_ns);
+                self.rtp.take(key, number, time_ns);
             }
             Numbered::Quic => self.quic_packets += 1,
             Numbered::None => {}
         }
         // Many senders leave it 0, which counts only where a counter wraps.
-        if let Some((key, number)) = *host
-            && (number != 0 || self.hosts.expects(key, 0))
+        if let Some(host) = read.host
+            && (host.number != 0 || self.hosts.expects(host.key.get(), 0))
         {
-            self.hosts.take(key, number.into(), time_ns);
+            self.hosts.take(host.key.get(), host.number.into(), time_ns);
         }
     }
 
     /// Adds drops that the file records at a packet.
     pub fn note_drops(&mut self, time_ns: u64, drops: u64, interface: u16) {
-        self.take_batch();
+        self.take_group();
         self.tcp.note_drops(time_ns, drops, interface);
     }
 
@@ -215,56 +240,6 @@ impl ProofMeter {
         [segments + self.erspan_packets, lost + self.erspan.totals.lost]
     }
 
-    fn gre(&self, packet: &FlowPacket, bytes: &[u8]) -> Numbered {
-        let header = bytes.get(packet.transport as usize..packet.end as usize).and_then(GreSequence::read);
-        header.map_or(Numbered::None, |header| Numbered::Gre(self.pair(packet, header.id.into()), header))
-    }
-
-    fn take_gre(&mut self, key: u64, header: &GreSequence, time_ns: u64) {
-        let sources = if header.is_erspan { &mut self.erspan } else { &mut self.gre };
-        let change = sources.take(key, header.sequence, time_ns);
-        if header.is_erspan {
-            self.erspan_packets += 1;
-            change.into_iter().for_each(|Change { time_ns, lost }| self.tcp.note_numbers(time_ns, lost));
-        }
-    }
-
-    fn udp(&self, packet: &FlowPacket, bytes: &[u8]) -> Numbered {
-        if packet.ports[0] == QUIC_PORT || packet.ports[1] == QUIC_PORT {
-            return Numbered::Quic;
-        }
-        let Some(rtp) = rtp::read(packet, bytes) else { return Numbered::None };
-        let [from, to] = packet.ports.map(u64::from);
-        let key = self.pair(packet, from << 48 | to << 32 | u64::from(rtp.source));
-        Numbered::Rtp(key, rtp.sequence)
-    }
-
-    /// The pair of hosts of an IPv4 packet, and its identification.
-    #[inline]
-    fn identification(&self, packet: &FlowPacket, bytes: &[u8]) -> Option<(u64, u16)> {
-        let at = packet.ip_offset as usize;
-        let &[high, low] = bytes.get(at + 4..at + 6).and_then(<[u8]>::first_chunk)?;
-        if packet.addresses[0].is_ipv6() {
-            return None;
-        }
-        let key = self.pair(packet, 0);
-        self.hosts.prefetch_keys(key);
-        Some((key, u16::from_be_bytes([high, low])))
-    }
-
-    /// A keyed hash of source and destination.
-    #[inline]
-    fn pair(&self, packet: &FlowPacket, id: u64) -> u64 {
-        let begun = if id == 0 { self.secret } else { mix(self.secret, id) };
-        match packet.addresses {
-            // Both fit in one word.
-            [IpAddr::V4(from), IpAddr::V4(to)] => {
-                mix(begun, u64::from(from.to_bits()) << 32 | u64::from(to.to_bits()))
-            }
-            both => both.map(words).iter().flatten().fold(begun, |sum, word| mix(sum, *word)),
-        }
-    }
-
     /// Ends everything, and returns the report.
     pub fn finish(self) -> ProofReport {
         self.end_all().report()
@@ -272,7 +247,7 @@ impl ProofMeter {
 
     /// Ends everything, and returns the sums, which may be added to those of other lanes.
     pub fn end_all(mut self) -> ProofSums {
-        self.take_batch();
+        self.take_group();
         let tcp = &mut self.tcp;
         let numbers = Numbers {
             erspan: self.erspan.finish(|Change { time_ns, lost }| tcp.note_numbers(time_ns, lost)),

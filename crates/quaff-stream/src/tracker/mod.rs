@@ -2,16 +2,19 @@
 //!
 //! | module | task |
 //! |---|---|
+//! | `read` | the headers of packets |
 //! | `table` | connections by key, and by the time of their last packets |
 //! | `tally` | packets and connections by their fate |
 //!
 //! Time is packet time. A connection ends when it is idle, some time after both directions have ended, when another one
 //! starts between the same endpoints, or when the table is full and it is the longest-idle one.
 
+mod read;
 mod table;
 mod tally;
 
 pub use crate::key::{Ends, sorted};
+pub use read::{TrackPacket, TrackRead, TrackReader};
 pub use tally::{CloseReason, TrackTally};
 
 use crate::attempt::Attempt;
@@ -19,18 +22,17 @@ use crate::conversation::{Conversation, Outcome, StreamLane};
 use crate::datagram::{Datagram, Datagrams};
 use crate::event::{Event, Segment, Sender, StreamSink};
 use crate::fragment::FragmentPlan;
-use crate::key::{Key, ends_of};
+use crate::key::Key;
 use crate::plan::StreamPlan;
 use crate::policy::PolicyMap;
 use crate::tally::{FragmentTally, StreamTally};
-use quaff_wire::flow::{FlowPacket, NoFlow};
+use quaff_wire::flow::FlowPacket;
 use quaff_wire::net::TCP;
 use quaff_wire::net::agreement::{ACK, Numbers, SYN};
+use read::Kind;
 use std::collections::VecDeque;
 use table::{State, Table, Tracked};
 
-/// Length of a TCP header without options.
-const TCP_BYTES: u32 = 20;
 /// Maximum number of entries of ended connections that may stay in the wait queues.
 const DUE_SPARE: usize = 1024;
 /// Distance in the queue between the connection whose holes are skipped and the prefetched one.
@@ -72,19 +74,6 @@ impl Default for TrackPlan {
             only: None,
         }
     }
-}
-
-/// A packet.
-#[derive(Debug, Clone, Copy)]
-pub struct TrackPacket<'a> {
-    /// Captured bytes, from the link header on.
-    pub bytes: &'a [u8],
-    /// Length on the wire, bytes.
-    pub wire_bytes: u32,
-    /// LINKTYPE of `bytes`.
-    pub linktype: u16,
-    /// Timestamp, ns since 1970.
-    pub time_ns: u64,
 }
 
 /// A connection at its start.
@@ -163,6 +152,7 @@ impl Due {
 #[derive(Debug)]
 pub struct Tracker {
     plan: TrackPlan,
+    reader: TrackReader,
     lane: StreamLane,
     datagrams: Datagrams,
     table: Table,
@@ -177,6 +167,7 @@ impl Tracker {
     /// Creates an empty tracker. `secret` keys the hash of its table: random, and unknown to senders.
     pub fn new(plan: TrackPlan, secret: u64) -> Self {
         Self {
+            reader: TrackReader::new(secret),
             lane: StreamLane::new(plan.stream, None),
             datagrams: Datagrams::new(plan.fragment),
             table: Table::new(secret),
@@ -205,35 +196,47 @@ impl Tracker {
     /// Processes a packet.
     #[inline]
     pub fn packet<S: ConnectionSink + ?Sized>(&mut self, packet: &TrackPacket, sink: &mut S) {
-        let TrackPacket { bytes, wire_bytes, linktype, time_ns } = *packet;
+        let read = self.reader.read(packet);
+        self.take(&read, packet, sink);
+    }
+
+    /// Reads packets for this tracker, on any thread.
+    pub fn reader(&self) -> TrackReader {
+        self.reader
+    }
+
+    /// Prefetches the line of the index that [`Self::prefetch`] needs for a packet.
+    #[inline]
+    pub fn prefetch_line(&self, read: &TrackRead) {
+        self.table.prefetch_line(read.hash);
+    }
+
+    /// Prefetches the likely connection of a packet.
+    #[inline]
+    pub fn prefetch(&self, read: &TrackRead) {
+        self.table.prefetch_likely(read.hash);
+    }
+
+    /// Processes a packet that [`Self::reader`] has read.
+    #[inline]
+    pub fn take<S: ConnectionSink + ?Sized>(&mut self, read: &TrackRead, packet: &TrackPacket, sink: &mut S) {
+        let TrackPacket { bytes, time_ns, .. } = *packet;
         self.tally.packets += 1;
         self.last_ns = time_ns;
         self.end_old(time_ns, sink);
-        let read = match FlowPacket::read(bytes, wire_bytes, linktype) {
-            Ok(read) if read.protocol == TCP => read,
-            Ok(_) => return self.tally.not_tcp += 1,
-            Err(NoFlow::NotIp) => return self.tally.not_ip += 1,
-            Err(NoFlow::Truncated) => return self.tally.truncated += 1,
-        };
-        if read.ip_offset + read.ip_bytes > wire_bytes || read.ip_bytes > read.room {
-            self.tally.damaged += 1;
-            return;
-        }
-        if read.fragment.is_some() {
-            self.fragment(&read, packet, sink);
-            return;
-        }
-        if !self.is_wanted(&read) {
-            self.tally.unselected += 1;
-            return;
-        }
-        match segment(&read, bytes, time_ns) {
-            Ok(segment) => {
+        match read.kind {
+            Kind::NotTcp => self.tally.not_tcp += 1,
+            Kind::NotIp => self.tally.not_ip += 1,
+            Kind::Truncated => self.tally.truncated += 1,
+            Kind::Damaged => self.tally.damaged += 1,
+            Kind::Fragment => self.fragment(packet, sink),
+            _ if !self.is_wanted(read) => self.tally.unselected += 1,
+            Kind::TruncatedSegment => self.tally.truncated += 1,
+            Kind::DamagedSegment => self.tally.damaged += 1,
+            Kind::Segment => {
                 self.tally.segments += 1;
-                self.segment(&read, &segment, sink);
+                self.segment(read, &read.segment(bytes, time_ns), sink);
             }
-            Err(Unusable::Truncated) => self.tally.truncated += 1,
-            Err(Unusable::Damaged) => self.tally.damaged += 1,
         }
     }
 
@@ -253,39 +256,36 @@ impl Tracker {
 
     /// False for a packet of a connection that is not selected.
     #[inline]
-    fn is_wanted(&self, read: &FlowPacket) -> bool {
-        self.plan.only.is_none_or(|only| sorted(ends_of(read)) == only)
+    fn is_wanted(&self, read: &TrackRead) -> bool {
+        self.plan.only.is_none_or(|only| read.key.ends() == only)
     }
 
     #[cold]
-    fn fragment<S: ConnectionSink + ?Sized>(
-        &mut self,
-        read: &FlowPacket,
-        packet: &TrackPacket,
-        sink: &mut S,
-    ) {
+    fn fragment<S: ConnectionSink + ?Sized>(&mut self, packet: &TrackPacket, sink: &mut S) {
+        let TrackPacket { bytes, wire_bytes, linktype, time_ns } = *packet;
+        let Ok(read) = FlowPacket::read(bytes, wire_bytes, linktype) else { return };
         self.tally.fragments += 1;
         let policy = self.plan.policies.of(read.addresses[1]).fragment;
-        let TrackPacket { bytes, wire_bytes, time_ns, .. } = *packet;
-        let whole = self.datagrams.take(read, (bytes, wire_bytes), time_ns, policy);
+        let whole = self.datagrams.take(&read, (bytes, wire_bytes), time_ns, policy);
         let Some(Datagram { read, payload }) = whole.filter(|whole| whole.read.protocol == TCP) else {
             return;
         };
-        if let (true, Ok(segment)) = (self.is_wanted(&read), segment(&read, &payload, time_ns)) {
+        let read = self.reader.segment(&read, &payload);
+        if self.is_wanted(&read) && read.kind == Kind::Segment {
             self.tally.segments_whole += 1;
-            self.segment(&read, &segment, sink);
+            self.segment(&read, &read.segment(&payload, time_ns), sink);
         }
     }
 
     #[inline]
-    fn segment<S: ConnectionSink + ?Sized>(&mut self, read: &FlowPacket, segment: &Segment, sink: &mut S) {
-        let (key, sender) = Key::of(read);
-        let place = match self.table.find(&key) {
+    fn segment<S: ConnectionSink + ?Sized>(&mut self, read: &TrackRead, segment: &Segment, sink: &mut S) {
+        let TrackRead { key, hash, sender, .. } = *read;
+        let place = match self.table.find(&key, hash) {
             Some(place) => place,
-            None => self.begin(key, client_of(sender, segment), segment.time_ns, ends_by(read, sender), sink),
+            None => self.begin(key, client_of(sender, segment), segment.time_ns, sink),
         };
         if self.feed(place, sender, segment, sink) == Outcome::IsNewConnection {
-            self.begin_again(place, key, sender, read, segment, sink);
+            self.begin_again(place, key, sender, segment, sink);
         }
     }
 
@@ -297,7 +297,6 @@ impl Tracker {
         place: u32,
         key: Key,
         sender: Sender,
-        read: &FlowPacket,
         segment: &Segment,
         sink: &mut S,
     ) {
@@ -305,7 +304,7 @@ impl Tracker {
         let attempt = attempt.filter(|attempt| takes(segment, sender, attempt));
         let first_ns = attempt.map_or(segment.time_ns, |attempt| attempt.time_ns);
         self.end(place, segment.time_ns, Some(CloseReason::Reused), sink);
-        let place = self.begin(key, client_of(sender, segment), first_ns, ends_by(read, sender), sink);
+        let place = self.begin(key, client_of(sender, segment), first_ns, sink);
         if let Some(attempt) = attempt {
             let _ = self.feed(place, attempt.sender, &attempt.segment(), sink);
         }
@@ -358,9 +357,9 @@ impl Tracker {
         key: Key,
         client: Sender,
         first_ns: u64,
-        ends: Ends,
         sink: &mut S,
     ) -> u32 {
+        let ends = key.ends();
         if self.table.len() >= self.plan.connections_max as usize {
             let leaving = self.table.oldest(State::Closed).map(|(place, _)| (place, None));
             let open = self.table.oldest(State::Open).map(|(place, _)| (place, Some(CloseReason::Evicted)));
@@ -456,15 +455,6 @@ impl Tracker {
     }
 }
 
-/// Endpoints A and B of a packet that `sender` sent.
-fn ends_by(read: &FlowPacket, sender: Sender) -> Ends {
-    let [source, destination] = ends_of(read);
-    match sender {
-        Sender::A => [source, destination],
-        Sender::B => [destination, source],
-    }
-}
-
 /// The host that opened the connection that starts with this segment.
 fn client_of(sender: Sender, segment: &Segment) -> Sender {
     if segment.flags & (SYN | ACK) == SYN | ACK { sender.other() } else { sender }
@@ -475,36 +465,6 @@ fn client_of(sender: Sender, segment: &Segment) -> Sender {
 fn takes(segment: &Segment, sender: Sender, attempt: &Attempt) -> bool {
     let Segment { flags, sequence, acknowledgment, .. } = *segment;
     attempt.is_taken_by(sender, &Numbers { flags, sequence, acknowledgment })
-}
-
-/// Why a packet is not a segment.
-enum Unusable {
-    Truncated,
-    Damaged,
-}
-
-/// The segment of an unfragmented packet.
-#[inline]
-fn segment<'a>(read: &FlowPacket, bytes: &'a [u8], time_ns: u64) -> Result<Segment<'a>, Unusable> {
-    let header = read.tcp(bytes).ok_or(Unusable::Truncated)?;
-    let payload_at = read.transport + header.header_bytes;
-    let wire_bytes = (read.ip_offset + read.ip_bytes).checked_sub(payload_at).ok_or(Unusable::Damaged)?;
-    if header.header_bytes < TCP_BYTES {
-        return Err(Unusable::Damaged);
-    }
-    let payload = bytes.get(payload_at as usize..read.end as usize).unwrap_or_default();
-    let urgent = bytes.get(read.transport as usize + 18..).and_then(<[u8]>::first_chunk::<2>);
-    Ok(Segment {
-        sequence: header.sequence,
-        acknowledgment: header.acknowledgment,
-        flags: read.tcp_flags,
-        window: header.window,
-        window_scale: if read.tcp_flags & SYN == 0 { None } else { read.window_scale(bytes) },
-        urgent: urgent.map_or(0, |urgent| u16::from_be_bytes(*urgent)),
-        payload,
-        wire_bytes,
-        time_ns,
-    })
 }
 
 #[cfg(test)]

@@ -68,14 +68,14 @@ impl Table {
         Self { index: FlowIndex::default(), slots: Vec::new(), free: Vec::new(), lists, secret }
     }
 
-    /// The connection with this key.
+    /// The connection with this key, whose hash is `hash`.
     #[inline]
-    pub(super) fn find(&self, key: &Key) -> Option<u32> {
+    pub(super) fn find(&self, key: &Key, hash: u32) -> Option<u32> {
         let is_it = |place: u32| {
             let tracked = self.slots[place as usize].tracked.as_ref();
             tracked.is_some_and(|tracked| tracked.key == *key)
         };
-        self.index.find(key.hash(self.secret), is_it)
+        self.index.find(hash, is_it)
     }
 
     #[inline]
@@ -129,6 +129,18 @@ impl Table {
         let slot = &mut self.slots[place as usize];
         (slot.state, slot.touched_ns) = (state, time_ns);
         self.link(place);
+    }
+
+    /// Prefetches the first line of a hash.
+    #[inline]
+    pub(super) fn prefetch_line(&self, hash: u32) {
+        prefetch_value(self.index.line(hash));
+    }
+
+    /// Prefetches the connection that the first line of a hash has.
+    #[inline]
+    pub(super) fn prefetch_likely(&self, hash: u32) {
+        self.prefetch(self.index.first(hash));
     }
 
     /// Prefetches a connection.

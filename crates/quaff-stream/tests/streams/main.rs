@@ -2,6 +2,7 @@
 
 mod adversary;
 mod agreement;
+mod batches;
 mod caps;
 mod cases;
 mod exhaustive;
