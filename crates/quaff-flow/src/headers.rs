@@ -18,27 +18,29 @@ pub(crate) struct Headers {
     /// [`Self::with_numbers`].
     pub(crate) sequence: u32,
     pub(crate) acknowledgment: u32,
-    /// Index of the packet in its batch.
+    /// Index of the packet among those that the meter can look into; [`NONE`](crate::wheel::NONE) if it cannot.
     pub(crate) number: u32,
     pub(crate) tcp_flags: u8,
     pub(crate) tos: u8,
     pub(crate) ttl: u8,
     pub(crate) is_fragment: bool,
+    /// The numbers of TCP are those of the packet, whatever its flags.
+    pub(crate) has_numbers: bool,
 }
 
 impl Headers {
-    /// Builds the headers from the parsed fields, for index `number` of a batch. Inlined, as the key is, because most
-    /// of it is constant for a plain packet.
+    /// Builds the headers from the parsed fields, for the packet with index `number`. Inlined, as the key is, because
+    /// most of it is constant for a plain packet. With `has_numbers`, those of each packet of TCP are read.
     #[inline(always)]
     pub(crate) fn new(
         keys: &Keys,
         read: &FlowPacket,
         packet: &Packet<'_>,
-        now: Instant,
+        (now, has_numbers): (Instant, bool),
         number: u32,
     ) -> Self {
         let Numbers { sequence, acknowledgment, .. } = match read.tcp_flags & (SYN | RST) {
-            0 => Numbers::default(),
+            0 if !has_numbers => Numbers::default(),
             _ => read.numbers(packet.bytes),
         };
         Self {
@@ -54,6 +56,7 @@ impl Headers {
             tos: read.tos,
             ttl: read.ttl,
             is_fragment: read.fragment.is_some(),
+            has_numbers,
         }
     }
 
@@ -62,7 +65,7 @@ impl Headers {
     pub(crate) fn with_numbers(&self, packet: &Packet<'_>) -> Self {
         let numbers = read(packet).map_or(Numbers::default(), |read| read.numbers(packet.bytes));
         let Numbers { sequence, acknowledgment, .. } = numbers;
-        Self { sequence, acknowledgment, ..*self }
+        Self { sequence, acknowledgment, has_numbers: true, ..*self }
     }
 
     /// The fields that decide about begin and end of a connection.

@@ -124,7 +124,7 @@ pub(crate) fn address_hash(secret: u64, bytes: &[u8], linktype: u16) -> u64 {
 /// The hash is NH (Krovetz, UMAC; RFC 4418, section 5.2) over six words and six secret ones, mixed once more down to 32
 /// bits. NH of two different keys is equal with a probability of 2^-64, whatever an attacker chooses. The network
 /// changes 13 bits of the sum before the mixing, which raises the probability to at most 2^-51.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Keys {
     labels_mask: u64,
     ports_mask: u64,

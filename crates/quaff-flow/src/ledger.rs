@@ -50,6 +50,14 @@ impl Ignored {
     }
 }
 
+impl AddAssign for Ignored {
+    fn add_assign(&mut self, other: Self) {
+        self.not_ip += other.not_ip;
+        self.truncated += other.truncated;
+        self.not_sampled += other.not_sampled;
+    }
+}
+
 /// The counters of a meter, or the sum of several.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FlowLedger {
@@ -107,7 +115,7 @@ impl Sum for FlowLedger {
                 seen, exported, live, held, flows_live, flows_high, fragments_unmatched, quic_skipped,
                 memory_bytes, memory_bytes_max
             );
-            add_each!(sum.ignored, of.ignored; not_ip, truncated, not_sampled);
+            sum.ignored += of.ignored;
             sum.flows_by_reason.iter_mut().zip(of.flows_by_reason).for_each(|(sum, flows)| *sum += flows);
             sum.probes_max = sum.probes_max.max(of.probes_max);
             sum

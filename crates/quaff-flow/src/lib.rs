@@ -8,6 +8,7 @@
 //! | [`ledger`] | the counters of a meter, and their identity |
 //! | [`packet`] | one packet for a meter, and the clock of its lane |
 //! | [`meter`] | the meter of a lane, and a description of the rules |
+//! | [`reader`] | the headers of packets, read ahead of the meter |
 //! | [`table`], [`wheel`], [`key`] | flows by key, flows by due time, the keyed hash |
 //! | [`rules`], [`fragments`], [`extras`], [`application`], [`sampling`] | parts of the meter |
 //! | [`summary`] | sums of records by host, port, application and others, and over time |
@@ -29,6 +30,7 @@ pub mod ledger;
 pub mod meter;
 pub mod packet;
 pub mod plan;
+pub mod reader;
 pub mod record;
 mod rules;
 mod sampling;

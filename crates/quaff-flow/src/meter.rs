@@ -1,9 +1,9 @@
 //! The meter of one lane: packets in batches, records out, every packet accounted for.
 //!
-//! A batch passes three loops: the first reads the headers and hashes the keys; the second looks up the index, whose
-//! lines, and then the records, the processor loads in parallel; the third meters the packets one after the other. Only
-//! the third changes anything, so the records are the same for any size of batch. The last two alternate by groups of
-//! packets: while one group is metered, the records of the next one are being loaded.
+//! A batch passes three loops: the first reads the headers and hashes the keys ([`crate::reader`]); the second looks
+//! up the index, whose lines, and then the records, the processor loads in parallel; the third meters the packets one
+//! after the other. Only the third changes anything, so the records are the same for any size of batch. The last two
+//! alternate by groups of packets: while one group is metered, the records of the next one are being loaded.
 //!
 //! The rules, which `rules.rs`, `key.rs` and `fragments.rs` implement:
 //!
@@ -31,17 +31,17 @@ mod tests;
 
 use crate::extras::{Body, ExtrasTable};
 use crate::fragments::{FirstFragment, FragmentLimits, Fragments, Held};
-use crate::headers::{Headers, add_tag, read};
+use crate::headers::{Headers, read};
 use crate::key::Keys;
 use crate::ledger::FlowLedger;
 use crate::packet::{Clock, Instant, Packet};
-use crate::plan::MeterPlan;
+use crate::plan::{MeterPlan, Sampling};
+use crate::reader::{HeaderBatch, HeaderReader};
 use crate::record::{Direction, EndReason, FlowRecord, FlowSink, InitiatorRule};
 use crate::rules::{self, Due};
-use crate::sampling::Sampler;
 use crate::table::{Counters, FIXED_BYTES, FLOW_BYTES, Hot, Pages, State, Table};
 use crate::wheel::{NONE, WHEEL_BYTES, Wheel};
-use quaff_wire::flow::{FlowPacket, NoFlow};
+use quaff_wire::flow::FlowPacket;
 use quaff_wire::net::agreement::{FIN, RST, SYN};
 
 /// Maximum packets whose headers are read, and whose lines of the index are loaded, before the first is metered.
@@ -53,6 +53,18 @@ const GROUP: usize = 16;
 const LOOKS_AHEAD: usize = 3;
 /// Maximum records passed to a sink at a time.
 const RECORDS: usize = 256;
+
+/// A packet that the meter does not look into, beyond its headers.
+static NOT_KEPT: Packet<'static> = Packet {
+    bytes: &[],
+    time_ns: 0,
+    now: None,
+    wire_bytes: 0,
+    linktype: 0,
+    interface: 0,
+    tag: None,
+    tunnel: 0,
+};
 
 /// At most the reciprocal of this, as a part of a meter's memory, is for fragments.
 const FRAGMENTS_PART: u64 = 8;
@@ -90,16 +102,14 @@ pub struct Meter {
     table: Table,
     wheel: Wheel,
     fragments: Fragments,
-    sampler: Sampler,
+    reader: HeaderReader,
     extras: Option<ExtrasTable>,
-    /// The clock for packets without a time of the whole input.
-    clock: Clock,
     now: Instant,
     /// The next record that is considered for leaving when there is no room.
     hand: u32,
     /// No flow or fragment is due before this time, ns.
     next_event_ns: u64,
-    batch: Vec<Headers>,
+    batch: HeaderBatch,
     records: Vec<FlowRecord>,
     ledger: FlowLedger,
 }
@@ -110,17 +120,17 @@ impl Meter {
         let needs = Needs::of(&plan);
         let flows_max = u64::from(plan.flows_max).min(room(&plan)).clamp(1, 1 << 30);
         let memory_bytes_max = needs.fixed_bytes + flows_max * needs.flow_bytes;
+        let keys = Keys::new(plan.key, plan.is_biflow, secret);
         Self {
-            table: Table::new(Keys::new(plan.key, plan.is_biflow, secret), flows_max as u32, needs.pages),
+            reader: HeaderReader::new(&plan, keys.clone()),
+            table: Table::new(keys, flows_max as u32, needs.pages),
             wheel: Wheel::new(0),
             fragments: Fragments::new(needs.fragments),
-            sampler: Sampler::new(plan.sampling),
             extras: needs.extras,
-            clock: Clock::new(plan.idle_ns),
             now: Instant::default(),
             hand: 0,
             next_event_ns: 0,
-            batch: Vec::with_capacity(BATCH),
+            batch: HeaderBatch::default(),
             records: Vec::with_capacity(RECORDS),
             ledger: FlowLedger { memory_bytes_max, ..FlowLedger::default() },
             plan,
@@ -129,12 +139,56 @@ impl Meter {
 
     /// Meters packets. Records that end meanwhile go to `sink`.
     pub fn take(&mut self, packets: &[Packet<'_>], sink: &mut dyn FlowSink) {
+        let mut batch = std::mem::take(&mut self.batch);
         for packets in packets.chunks(BATCH) {
-            let end = self.read_headers(packets);
-            self.count_batch(packets, sink);
-            self.advance(end, sink);
+            self.reader.read(packets, &mut batch);
+            self.note(&batch);
+            let mut from = 0;
+            for (to, end) in &batch.turns {
+                self.count_all(&mut batch.headers[from..*to], packets, sink);
+                self.advance(*end, sink);
+                from = *to;
+            }
+            self.count_all(&mut batch.headers[from..], packets, sink);
+            self.advance(batch.end, sink);
+            batch.clear();
         }
+        self.batch = batch;
         self.flush(sink);
+    }
+
+    /// A reader of headers for this meter, for another thread; `None` if the plan samples packets, which are counted in
+    /// order.
+    pub fn reader(&self) -> Option<HeaderReader> {
+        matches!(self.plan.sampling, Sampling::All)
+            .then(|| HeaderReader::new(&self.plan, self.table.keys.clone()))
+    }
+
+    /// Meters a part whose headers were read by a [`Self::reader`], as [`Self::take`] would; `packets` are those of
+    /// [`HeaderBatch::kept`], and `clock` is that of the input. Returns false, and does nothing, if the part begins an
+    /// era of the clock.
+    pub fn take_read(
+        &mut self,
+        batch: &mut HeaderBatch,
+        packets: &[Packet<'_>],
+        clock: &mut Clock,
+        sink: &mut dyn FlowSink,
+    ) -> bool {
+        if !batch.set_clock(clock) {
+            return false;
+        }
+        self.note(batch);
+        let end = batch.end;
+        batch.headers.chunks_mut(BATCH).for_each(|headers| self.count_all(headers, packets, sink));
+        self.advance(end, sink);
+        self.flush(sink);
+        true
+    }
+
+    /// Counts the packets of a batch.
+    fn note(&mut self, batch: &HeaderBatch) {
+        self.ledger.seen += batch.seen;
+        self.ledger.ignored += batch.ignored;
     }
 
     /// Advances the time while no packets arrive, to a moment of the clock that stamps the packets.
@@ -146,8 +200,8 @@ impl Meter {
     /// Advances the time by the meter's own clock, to a packet time in ns.
     #[cfg(test)]
     pub(crate) fn nudge_to(&mut self, time_ns: u64, sink: &mut dyn FlowSink) {
-        if time_ns > self.clock.now().ns {
-            let now = self.clock.see(time_ns);
+        if time_ns > self.reader.clock.now().ns {
+            let now = self.reader.clock.see(time_ns);
             self.nudge(now, sink);
         }
     }
@@ -174,75 +228,22 @@ impl Meter {
         }
     }
 
-    /// Reads the headers of a batch; returns the moment of its last packet.
-    fn read_headers(&mut self, packets: &[Packet<'_>]) -> Instant {
-        let mut end = self.now;
-        for (number, packet) in packets.iter().enumerate() {
-            end = packet.now.unwrap_or_else(|| self.clock.see(packet.time_ns));
-            if !self.sampler.picks() {
-                self.ledger.ignored.not_sampled.add(packet.wire_bytes.into());
-                self.ledger.seen.add(packet.wire_bytes.into());
-                continue;
-            }
-            match FlowPacket::plain(packet.bytes, packet.linktype) {
-                Some(mut read) => self.add_headers(&mut read, packet, end, number as u32),
-                None => self.read_others(packet, end, number as u32),
-            }
-        }
-        end
-    }
-
-    /// Adds a packet, with its parsed headers, to the batch.
-    #[inline(always)]
-    fn add_headers(&mut self, read: &mut FlowPacket, packet: &Packet<'_>, now: Instant, number: u32) {
-        add_tag(read, packet);
-        let headers = Headers::new(&self.table.keys, read, packet, now, number);
-        self.ledger.seen.add(headers.ip_bytes.into());
-        self.batch.push(headers);
-    }
-
-    /// Reads the headers of a packet that is not plain IPv4.
-    #[inline(never)]
-    fn read_others(&mut self, packet: &Packet<'_>, now: Instant, number: u32) {
-        match FlowPacket::plain_ipv6(packet.bytes, packet.linktype) {
-            Some(mut read) => self.add_headers(&mut read, packet, now, number),
-            None => self.walk_headers(packet, now, number),
-        }
-    }
-
-    /// Reads the headers of a packet that is not plain, and adds it to the batch or counts it as ignored.
-    #[inline(never)]
-    fn walk_headers(&mut self, packet: &Packet<'_>, now: Instant, number: u32) {
-        // Not copied: a copy costs as much as the rest of this function.
-        let mut read = FlowPacket::walk(packet.bytes, packet.wire_bytes, packet.linktype);
-        let ignored = match &mut read {
-            Ok(read) => return self.add_headers(read, packet, now, number),
-            Err(NoFlow::NotIp) => &mut self.ledger.ignored.not_ip,
-            Err(NoFlow::Truncated) => &mut self.ledger.ignored.truncated,
-        };
-        ignored.add(packet.wire_bytes.into());
-        self.ledger.seen.add(packet.wire_bytes.into());
-    }
-
-    /// Meters the packets of the batch.
-    fn count_batch(&mut self, packets: &[Packet<'_>], sink: &mut dyn FlowSink) {
-        let mut batch = std::mem::take(&mut self.batch);
-        batch.iter().for_each(|headers| self.table.prefetch_line(headers.of.hash));
-        let mut groups = batch.chunks_mut(GROUP);
+    /// Meters packets whose headers were read; `packets` are those that their numbers name.
+    fn count_all(&mut self, headers: &mut [Headers], packets: &[Packet<'_>], sink: &mut dyn FlowSink) {
+        headers.iter().for_each(|headers| self.table.prefetch_line(headers.of.hash));
+        let mut groups = headers.chunks_mut(GROUP);
         let mut next = groups.next().map(|group| self.find_candidates(group));
         while let Some(group) = next {
             next = groups.next().map(|group| self.find_candidates(group));
             for headers in group {
                 self.advance(headers.now, sink);
-                let packet = &packets[headers.number as usize];
+                let packet = packets.get(headers.number as usize).unwrap_or(&NOT_KEPT);
                 match headers.is_fragment {
                     true => self.fragment(headers, packet, sink),
                     false => self.count(headers, Body::Captured(packet), sink),
                 }
             }
         }
-        batch.clear();
-        self.batch = batch;
     }
 
     /// Looks up the likely flow of each packet of a group, and prefetches the records in parallel. The loops are short,
@@ -392,7 +393,7 @@ impl Meter {
         });
         let (time_ns, tunnel, interface) = (held.time_ns, held.datagram.2, held.interface);
         let packet = Packet { time_ns, tunnel, interface, ..Packet::default() };
-        let headers = Headers::new(&self.table.keys, &read, &packet, self.now, 0);
+        let headers = Headers::new(&self.table.keys, &read, &packet, (self.now, false), 0);
         self.count(&headers, body, sink);
     }
 
@@ -423,7 +424,7 @@ impl Meter {
         let is_watched = known.is_some_and(|flow| self.table.pool.hot(flow).state.is_watched());
         let with_numbers;
         let headers = match body {
-            Body::Captured(packet) if is_watched => {
+            Body::Captured(packet) if is_watched && !headers.has_numbers => {
                 with_numbers = headers.with_numbers(packet);
                 &with_numbers
             }

@@ -62,6 +62,19 @@ impl Clock {
         self.now
     }
 
+    /// Advances over packets between `first_ns` and `last_ns`, whose times go back by no more than the idle timeout,
+    /// and returns the moment before them; `None`, without a change, if one of them begins an era. Without packets
+    /// `first_ns` is the greater one.
+    pub(crate) fn pass(&mut self, first_ns: u64, last_ns: u64) -> Option<Instant> {
+        let before = self.now;
+        (first_ns.saturating_add(self.back_ns) >= before.ns).then(|| {
+            if first_ns <= last_ns {
+                self.see(last_ns);
+            }
+            before
+        })
+    }
+
     /// The latest moment.
     pub fn now(&self) -> Instant {
         self.now

@@ -4,7 +4,7 @@ use crate::plan::Sampling;
 use quaff_wire::flow::mix;
 
 /// Selects packets one after the other.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Sampler {
     plan: Sampling,
     /// Packets seen.

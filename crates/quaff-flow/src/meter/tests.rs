@@ -149,7 +149,35 @@ fn metered(plan: &MeterPlan, packets: &[Packet<'_>], batch: usize) -> Vec<FlowRe
     }
     meter.finish(&mut records);
     assert_ended(&meter, &records, packets.len());
+    if let Some(ahead) = metered_ahead(plan, packets, 2 * batch + 1) {
+        assert_eq!(ahead, records, "headers were read ahead");
+    }
     records
+}
+
+/// As [`metered`], with headers that were read ahead in parts of `part` packets, where that is possible.
+fn metered_ahead(plan: &MeterPlan, packets: &[Packet<'_>], part: usize) -> Option<Vec<FlowRecord>> {
+    let (mut meter, mut records) = (Meter::new(plan.clone(), SECRET), Vec::new());
+    let (mut clock, mut batch) = (Clock::new(plan.idle_ns), HeaderBatch::default());
+    for part in packets.chunks(part) {
+        let mut reader = meter.reader()?;
+        let unstamped: Vec<_> = part.iter().map(|packet| Packet { now: None, ..*packet }).collect();
+        reader.begin(&mut batch);
+        (0..)
+            .step_by(7)
+            .zip(unstamped.chunks(7))
+            .for_each(|(first, some)| reader.read_ahead(some, first, &mut batch));
+        let kept: Vec<_> = batch.kept().iter().map(|number| unstamped[*number as usize]).collect();
+        if !meter.take_read(&mut batch, &kept, &mut clock, &mut records) {
+            for packet in part {
+                meter.take(&[Packet { now: Some(clock.see(packet.time_ns)), ..*packet }], &mut records);
+            }
+        }
+        meter.ledger().check().unwrap();
+    }
+    meter.finish(&mut records);
+    assert_ended(&meter, &records, packets.len());
+    Some(records)
 }
 
 /// Asserts that all packets are in records or ignored, and that the ledger counts the records.

@@ -2,6 +2,7 @@
 //! for each packet.
 
 use super::*;
+use crate::packet::Clock;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 

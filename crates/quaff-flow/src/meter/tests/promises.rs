@@ -288,3 +288,21 @@ fn acks_are_timed_in_both_directions() {
     let without = metered(&MeterPlan::default(), &frames.packets(), 3);
     assert!(without[0].extras.is_none());
 }
+
+/// The last time of an era may be that of a packet that is in no flow.
+#[test]
+fn an_era_ends_at_its_latest_packet_in_any_batch() {
+    let plan = MeterPlan::default();
+    let arp = build::ethernet(&[], 0x0806, &[0; 46]);
+    let idle_ms = plan.idle_ns / MS;
+    let first = Spec::at(10_000 + 3 * idle_ms);
+    let (late, early) = (Spec::at(10_001 + 4 * idle_ms), Spec::at(10_000));
+    let frames = [first, late, early, first].map(|spec| (spec.time_ns, spec.frame()));
+    let mut packets: Vec<_> = frames.iter().map(|(time_ns, bytes)| packet(*time_ns, bytes)).collect();
+    packets[1].bytes = &arp;
+    for batch in [1, 2, 3, 4] {
+        let reasons: Vec<_> =
+            metered(&plan, &packets, batch).iter().map(|record| record.end_reason).collect();
+        assert_eq!(reasons[0], EndReason::Idle, "in batches of {batch}: {reasons:?}");
+    }
+}
