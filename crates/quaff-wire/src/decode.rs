@@ -69,7 +69,7 @@ impl Decoder {
     }
 
     /// True if the next byte belongs to a block that is being skipped.
-    fn is_within_unit(&self) -> bool {
+    pub fn is_within_unit(&self) -> bool {
         matches!(&self.state, State::Pcapng(decoder) if decoder.is_skipping())
     }
 

@@ -13,10 +13,11 @@
 use crate::Result;
 use crate::batch::{BATCH_FRAMES, Batch, Frame, Memory};
 use crate::buffer_pool::FreeBuffers;
+use crate::front::Ready;
 use crate::gauge::LaneGauges;
 use crate::output::{Arrival, Now, Output, Pause};
 use crate::plan::GRACE_NS;
-use crate::source::{Pull, Source, SourceTally};
+use crate::source::{Ahead, Pull, Source, SourceTally};
 use crate::stage::Stage;
 use crate::tally::{LaneTally, Terms};
 use quaff_file::tally::{Counts, WriterTally};
@@ -41,6 +42,8 @@ const ROOM_WAIT: Duration = Duration::from_millis(1);
 pub(crate) struct Lane {
     pub source: Box<dyn Source>,
     pub stages: Vec<Box<dyn Stage>>,
+    /// Number of the first stages that threads pass packets through ahead of the lane.
+    pub front_stages: usize,
     pub output: Box<dyn Output>,
     /// Raised to end the run.
     pub stop: Stop,
@@ -167,14 +170,19 @@ fn arrival(lane: &mut Lane) -> Arrival {
 /// Passes a batch through the stages, and the remaining frames to the output.
 fn work(lane: &mut Lane, state: &mut LaneState, is_last: bool) -> Result<()> {
     let now_ns = state.now_ns(lane.source.wall_ns());
+    let ahead = lane.source.take_ahead();
     let bytes = lane.source.bytes();
     let LaneState { frames, scratch, ids, .. } = state;
     let mut batch = Batch { bytes, scratch, frames, ids, now_ns, is_last };
-    for stage in &mut lane.stages {
+    let passed = if ahead.is_some() { lane.front_stages } else { 0 };
+    for stage in &mut lane.stages[passed..] {
         stage.pass(&mut batch, &mut state.tally);
     }
+    let Ahead { filtered, mut ready } = ahead.unwrap_or_default();
+    state.tally.filtered += filtered;
     state.tally.received += state.frames.len() as u64;
-    let packed = pack_all(lane, &mut state.frames, &state.scratch, &state.ids);
+    let packed = pack_all(lane, &mut state.frames, &state.scratch, &state.ids, &mut ready);
+    ready.into_iter().for_each(|ready| lane.source.return_ready(ready));
     state.scratch.clear();
     packed
 }
@@ -187,13 +195,22 @@ fn count(source: &dyn Source, stages: &[Box<dyn Stage>], counts: &mut Counts) {
 /// Passes a batch to the output. Without room the lane waits while the kernel's ring fills; when the ring is nearly
 /// full the rest of the batch is dropped and counted. While it waits, the lane checks the stop, after which no more
 /// packets are received, and does the periodic work of the output.
-fn pack_all(lane: &mut Lane, frames: &mut [Frame], scratch: &[u8], ids: &[u64]) -> Result<()> {
+fn pack_all(
+    lane: &mut Lane,
+    frames: &mut [Frame],
+    scratch: &[u8],
+    ids: &[u64],
+    ready: &mut Option<Ready>,
+) -> Result<()> {
     let mut left = frames;
     loop {
         let arrival = arrival(lane);
         let memory = Memory { bytes: lane.source.bytes(), scratch, options: lane.source.options(), ids };
         let offered = left.len().min(lane.output.frames_at_once());
-        let taken = lane.output.take(memory, &mut left[..offered], arrival);
+        let taken = match ready {
+            Some(ready) => lane.output.take_ready(ready, memory, &mut left[..offered], arrival),
+            None => lane.output.take(memory, &mut left[..offered], arrival),
+        };
         left = &mut std::mem::take(&mut left)[taken..];
         if left.is_empty() {
             return Ok(());
@@ -557,7 +574,14 @@ mod tests {
         let (ticks, finished_) = (0, finished.clone());
         let output = Narrow { room, at_once, opens, ticks, stop: stop.clone(), tally, finished: finished_ };
         let gauges = Arc::default();
-        let lane = Lane { source: Box::new(source), stages, output: Box::new(output), stop, gauges };
+        let lane = Lane {
+            source: Box::new(source),
+            stages,
+            front_stages: 0,
+            output: Box::new(output),
+            stop,
+            gauges,
+        };
         let ended = read(lane);
         let finished = finished.lock().unwrap().expect("the output is finished in any case");
         (ended, finished)

@@ -24,6 +24,7 @@ mod error;
 mod filter;
 pub mod flows;
 pub mod format;
+mod front;
 mod gauge;
 pub mod interfaces;
 mod lane;

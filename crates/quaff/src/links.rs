@@ -25,6 +25,10 @@ impl Links {
         Self { interfaces, known: Vec::new() }
     }
 
+    pub(crate) fn interfaces(&self) -> Interfaces {
+        self.interfaces.clone()
+    }
+
     #[inline]
     pub(crate) fn of(&mut self, interface: u16) -> Link {
         match self.known.get(usize::from(interface)) {

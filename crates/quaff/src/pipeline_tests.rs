@@ -180,7 +180,14 @@ impl Run {
             pressed,
         };
         let (source, output) = (Box::new(source), Box::new(packer));
-        let lane = Lane { source, stages: Vec::new(), output, stop: stop.clone(), gauges: Arc::default() };
+        let lane = Lane {
+            source,
+            stages: Vec::new(),
+            front_stages: 0,
+            output,
+            stop: stop.clone(),
+            gauges: Arc::default(),
+        };
         let reader = std::thread::spawn(move || lane::read(lane).unwrap().lane);
         let inlet = Inlet::new(inbound, pool.free_buffers, slot, backlog);
         let writer = Writer { inlets: vec![inlet], sink: sink(&wakeup, &stop), wakeup, slot };

@@ -180,11 +180,16 @@ impl EditPlan {
         }
     }
 
+    /// Returns whether all packets pass that the filter wants, by their numbers and times.
+    pub(crate) fn selects_nothing(&self) -> bool {
+        let Self { from, to, include, exclude, .. } = self;
+        from.or(*to).is_none() && include.as_ref().or(exclude.as_ref()).is_none()
+    }
+
     /// Returns whether packets may be dropped, or change their interface.
     fn drops(&self) -> bool {
-        let Self { from, to, include, exclude, dedup, ethernet, duplicates, .. } = self;
-        let is_cut = from.or(*to).is_some() || include.as_ref().or(exclude.as_ref()).is_some();
-        is_cut || dedup.is_some() || *ethernet || *duplicates == Some(Duplicates::Remove)
+        let Self { dedup, ethernet, duplicates, .. } = self;
+        !self.selects_nothing() || dedup.is_some() || *ethernet || *duplicates == Some(Duplicates::Remove)
     }
 
     /// The first edit that is for files only.

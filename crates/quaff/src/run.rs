@@ -13,6 +13,7 @@ pub(crate) use start::{Setup, Starting};
 pub(crate) use thread::{join, start_thread};
 
 use crate::filter::FrameFilter;
+use crate::front::{FrontPlan, MakeFront};
 use crate::gauge::LaneGauges;
 use crate::lane::{self, Lane};
 use crate::output::Output;
@@ -45,12 +46,14 @@ use std::thread::JoinHandle;
 pub(crate) struct LaneEnd {
     pub(crate) stages: Vec<Box<dyn Stage>>,
     pub(crate) output: Box<dyn Output>,
+    /// The part of the output's work that threads may do ahead.
+    pub(crate) front: Option<MakeFront>,
 }
 
 impl LaneEnd {
     /// An output without stages of the product.
     pub(crate) fn of(output: impl Output + 'static) -> Self {
-        Self { stages: Vec::new(), output: Box::new(output) }
+        Self { stages: Vec::new(), output: Box::new(output), front: None }
     }
 }
 
@@ -147,6 +150,8 @@ impl Run {
             stages(&self.plan, &sources, lane, Last { limit: limit(), compare: compare(number) })
         };
         let stages: Vec<_> = lanes.map(stages_of).collect();
+        let filter = sources.filter.clone().filter(|_| self.plan.edit.selects_nothing());
+        let filter = filter.map(|filter| (filter, sources.interfaces.clone()));
         let (interfaces, is_live, places) = (&sources.interfaces, sources.is_live, self.plan.places());
         for (lane, ((source, mut stages), end)) in sources.lanes.into_iter().zip(stages).zip(ends).enumerate()
         {
@@ -158,7 +163,13 @@ impl Run {
                 let kind = (is_live, is_alone);
                 stages.push(Box::new(Prove::new(lane, interfaces.clone(), kind, gauges, proofs.clone())));
             }
-            self.threads.push(start_lane(source, stages, end.output, &self.stop)?);
+            let front_stages = usize::from(filter.is_some());
+            // A front reads frames as the output gets them.
+            let output = end.front.filter(|_| stages.len() == front_stages);
+            let front = FrontPlan { filter: filter.clone(), output };
+            // Nothing else sets it.
+            let _ = source.front.set(front);
+            self.threads.push(start_lane(source, (stages, front_stages), end.output, &self.stop)?);
         }
         self.watch = watch.map(|watch| watch.start(&self.stop)).transpose()?;
         self.started_ns = steady_ns();
@@ -396,7 +407,7 @@ fn ended_folders(ledger: &Ledger) -> Vec<String> {
 /// Starts a lane's thread and waits until its source is open.
 fn start_lane(
     source: LaneSource,
-    stages: Vec<Box<dyn Stage>>,
+    (stages, front_stages): (Vec<Box<dyn Stage>>, usize),
     output: Box<dyn Output>,
     stop: &Stop,
 ) -> Result<JoinHandle<Result<SourceTally>>> {
@@ -412,7 +423,7 @@ fn start_lane(
         open(wakeup)
     };
     start_thread(&thread, stop, core, open, move |source| {
-        let tally = lane::read(Lane { source, stages, output, stop: ended.clone(), gauges })?;
+        let tally = lane::read(Lane { source, stages, front_stages, output, stop: ended.clone(), gauges })?;
         // Keeps the reason of an earlier stop.
         if ends_run {
             ended.raise(Reason::InputEnded);

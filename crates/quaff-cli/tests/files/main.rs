@@ -2,6 +2,7 @@
 //!
 //! `scripts/test` runs each module in a process of its own; shared parts are compiled once.
 
+mod cores;
 mod decap_files;
 mod edit;
 mod files_of_others;

@@ -2,12 +2,18 @@
 //!
 //! It never looks at packets. A slow decoder makes the thread wait for a free buffer, so memory stays at [`BUFFERS`]
 //! buffers. On one core, the decoder itself reads what is in the page cache: a thread would not wait there, and
-//! switching between both would cost more than the copy.
+//! switching between both would cost more than the copy. On several, a [`Crew`] reads it, if the caller has a look for
+//! its threads.
 
 use super::Options;
+use super::crew::Crew;
 use super::decompress::{Compression, Decompressor, Failure, MAGIC_BYTES};
 use super::input::Input;
+use super::look::{Board, MakeLook};
+use super::part::{Part, Room};
 use quaff_os::{Buffer, Result};
+use quaff_wire::decode::Decoder;
+use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
@@ -19,13 +25,6 @@ use std::time::Duration;
 pub const BUFFERS: usize = 4;
 /// Size of a buffer: disks reach full speed with reads of this size. The page cache is read in smaller parts.
 pub const BUFFER_BYTES: usize = 4 << 20;
-
-/// A part of the file: the first `bytes` of the buffer.
-#[derive(Debug)]
-pub(super) struct Part {
-    buffer: Buffer,
-    bytes: usize,
-}
 
 /// The result of waiting for a part.
 #[derive(Debug)]
@@ -43,13 +42,25 @@ pub(super) struct ReadAhead {
     state: Arc<FileState>,
     /// Size of each buffer.
     bytes: usize,
+    /// Cores for this file.
+    cores: usize,
+    helpers_max: usize,
+    /// The state from which a crew looks at parts.
+    board: Board,
+    has_look: bool,
 }
+
+/// Parts that the decoder reads itself before a thread does: the first one shows what the file is, and a small file
+/// needs no thread.
+const FIRST_PARTS: usize = 2;
 
 /// The reader of the file.
 #[derive(Debug)]
 enum Reading {
     /// The decoder, as long as the file is in the page cache.
     Here(Here),
+    /// Threads and the decoder, as long as the file is in the page cache; with the end of the part returned last.
+    Crew(Box<Crew>, u64),
     /// The thread.
     Ahead(Ahead),
     /// There is no reader: the thread could not be started.
@@ -61,6 +72,8 @@ enum Reading {
 struct Here {
     feed: Feed,
     buffer: Option<Buffer>,
+    /// Number of parts read.
+    parts: usize,
 }
 
 /// The decoder's side of the reading thread.
@@ -89,54 +102,124 @@ enum Feed {
     Over,
 }
 
-impl Part {
-    pub(super) fn bytes(&self) -> &[u8] {
-        &self.buffer[..self.bytes]
-    }
-}
-
 impl ReadAhead {
     /// Opens `path`, `-` for standard input, and begins to read.
     pub(super) fn open(path: &Path, options: &Options) -> Result<Self> {
-        // The cores that this thread may run on, which a thread of its own may run on too.
-        let has_one_core = std::thread::available_parallelism().is_ok_and(|cores| cores.get() == 1);
-        Self::open_on(path, options, has_one_core)
-    }
-
-    fn open_on(path: &Path, options: &Options, has_one_core: bool) -> Result<Self> {
         let feed = Feed::New(Input::open(path, options)?);
         let (state, bytes) = (Arc::new(FileState::default()), options.buffer_bytes.unwrap_or(BUFFER_BYTES));
         // A followed file waits for its writer, so its reader is a thread.
-        let reading = match has_one_core && !options.follow {
-            true => Reading::Here(Here { feed, buffer: Some(Buffer::new(bytes)?) }),
-            false => Reading::Ahead(Ahead::start(feed, &state, bytes)?),
+        let reading = match options.follow {
+            false => Reading::Here(Here { feed, buffer: Some(Buffer::new(bytes)?), parts: 0 }),
+            true => Reading::Ahead(Ahead::start(feed, &state, bytes)?),
         };
-        Ok(Self { reading, state, bytes })
+        let helpers_max = options.helpers_max.unwrap_or(usize::MAX);
+        Ok(Self {
+            reading,
+            state,
+            bytes,
+            cores: cores(),
+            helpers_max,
+            board: Board::default(),
+            has_look: false,
+        })
+    }
+
+    /// Returns whether threads would look at parts of the file.
+    pub(super) fn may_look(&self) -> bool {
+        match &self.reading {
+            Reading::Here(here) => {
+                self.cores > 1 && matches!(&here.feed, Feed::Plain(input) if input.is_regular())
+            }
+            Reading::Crew(..) => true,
+            Reading::Ahead(_) | Reading::Over => false,
+        }
+    }
+
+    /// Has threads look at the parts that they read from now on; the looks begin with `decoder`.
+    pub(super) fn look(&mut self, version: u64, decoder: Decoder, make: MakeLook) {
+        self.board.publish(version, decoder, make);
+        self.has_look = true;
     }
 
     /// Returns the next part of the file; waits at most `wait`.
     pub(super) fn next(&mut self, wait: Option<Duration>) -> Result<Next, Failure> {
-        if let Reading::Here(here) = &mut self.reading {
-            if let Some(part) = here.next(&self.state)? {
-                return Ok(part);
+        loop {
+            match &mut self.reading {
+                Reading::Here(here) => {
+                    let is_first = here.parts < FIRST_PARTS;
+                    let is_for_crew = self.has_look && self.cores > 1 && here.parts > 0;
+                    if (self.cores == 1 || is_first)
+                        && !is_for_crew
+                        && let Some(part) = here.next(&self.state)?
+                    {
+                        return Ok(part);
+                    }
+                    self.hand_over()?;
+                }
+                Reading::Crew(crew, offset) => match crew.next()? {
+                    Some(part) => {
+                        *offset = part.offset + part.bytes as u64;
+                        return Ok(Next::Part(part));
+                    }
+                    None => self.take_back()?,
+                },
+                Reading::Ahead(ahead) => return ahead.next(wait),
+                Reading::Over => return Ok(Next::End),
             }
-            if let Reading::Here(here) = std::mem::replace(&mut self.reading, Reading::Over) {
-                let ahead = Ahead::start(here.feed, &self.state, self.bytes);
-                self.reading = Reading::Ahead(ahead.map_err(|error| Failure::Os(error.errno))?);
-            }
-        }
-        match &self.reading {
-            Reading::Ahead(ahead) => ahead.next(wait),
-            Reading::Here(_) | Reading::Over => Ok(Next::End),
         }
     }
 
-    /// Returns the buffer of a part.
+    /// Ends the reading by the decoder: a crew reads what is in the page cache if there is a look, and else a thread
+    /// reads.
+    fn hand_over(&mut self) -> Result<(), Failure> {
+        let Reading::Here(Here { feed, .. }) = std::mem::replace(&mut self.reading, Reading::Over) else {
+            return Ok(());
+        };
+        let failed = |error: quaff_os::Error| Failure::Os(error.errno);
+        self.reading = match self.for_crew(feed) {
+            Ok((input, file)) => {
+                let (file, offset) = file.map_err(failed)?;
+                let helpers = (cores() - 1).min(self.helpers_max);
+                let crew = Crew::start(input, (file, offset), self.bytes, helpers, &self.board);
+                Reading::Crew(Box::new(crew.map_err(failed)?), offset)
+            }
+            Err(feed) => Reading::Ahead(Ahead::start(feed, &self.state, self.bytes).map_err(failed)?),
+        };
+        Ok(())
+    }
+
+    /// The file of a feed that a crew may read, with another handle of it; otherwise the feed.
+    fn for_crew(&self, mut feed: Feed) -> Result<(Input, Result<(File, u64)>), Feed> {
+        let is_for_crew = self.has_look && cores() > 1 && feed.is_cached(self.bytes);
+        match feed {
+            Feed::Plain(input) if is_for_crew => match input.regular() {
+                Some(file) => Ok((input, file)),
+                None => Err(Feed::Plain(input)),
+            },
+            feed => Err(feed),
+        }
+    }
+
+    /// Continues without the crew, from where it has ended.
+    fn take_back(&mut self) -> Result<(), Failure> {
+        let Reading::Crew(crew, offset) = std::mem::replace(&mut self.reading, Reading::Over) else {
+            return Ok(());
+        };
+        if let Some(input) = crew.end(offset) {
+            let buffer = Buffer::new(self.bytes).map_err(|error| Failure::Os(error.errno))?;
+            self.reading = Reading::Here(Here { feed: Feed::Plain(input), buffer: Some(buffer), parts: 0 });
+        }
+        Ok(())
+    }
+
+    /// Returns the memory of a part.
     pub(super) fn recycle(&mut self, part: Part) {
+        let Room { buffer, seen } = part.room;
         match &mut self.reading {
-            Reading::Here(here) => here.buffer = Some(part.buffer),
+            Reading::Crew(crew, _) => crew.recycle(Room { buffer, seen }),
+            Reading::Here(here) => here.buffer = Some(buffer),
             // Fails after the end of the file, when the thread has ended.
-            Reading::Ahead(ahead) => drop(ahead.empty.send(part.buffer)),
+            Reading::Ahead(ahead) => drop(ahead.empty.send(buffer)),
             Reading::Over => {}
         }
     }
@@ -154,6 +237,11 @@ impl ReadAhead {
     }
 }
 
+/// The cores that this thread may run on, which a thread of its own may run on too.
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, |cores| cores.get())
+}
+
 impl Here {
     /// Reads the next part; `None` where a thread reads better: bytes that are not in the page cache or are compressed.
     fn next(&mut self, state: &FileState) -> Result<Option<Next>, Failure> {
@@ -163,6 +251,7 @@ impl Here {
         }
         let Some(buffer) = self.buffer.take() else { return Ok(None) };
         let part = self.feed.fill(buffer, state)?;
+        self.parts += 1;
         match (part, &self.feed) {
             (Some(part), _) => Ok(Some(Next::Part(part))),
             (None, Feed::Over) => Ok(Some(Next::End)),
@@ -251,7 +340,7 @@ impl Feed {
             *self = Self::Over;
             return Ok(None);
         }
-        Ok(Some(Part { buffer, bytes }))
+        Ok(Some(Part::plain(buffer, bytes)))
     }
 
     /// Detects compression. The buffer becomes the first part, or the buffer of compressed bytes.
@@ -275,7 +364,7 @@ impl Feed {
             None if bytes == 0 => Ok(None),
             None => {
                 *self = Self::Plain(input);
-                Ok(Some(Part { buffer, bytes }))
+                Ok(Some(Part::plain(buffer, bytes)))
             }
         }
     }

@@ -4,8 +4,10 @@
 //! of the file is assembled in a buffer, which is as long as the packet.
 
 use super::Options;
-use super::ahead::{Next, Part, ReadAhead};
+use super::ahead::{Next, ReadAhead};
 use super::decompress::{Corruption, Failure};
+use super::look::{Glance, MakeLook, Seen};
+use super::part::Part;
 use quaff_wire::decode::{Corrections, Damage, Decoder, Format, Frame, Item, Step};
 use quaff_wire::pcap::RecordLayout;
 use std::path::{Path, PathBuf};
@@ -76,9 +78,22 @@ pub struct CaptureFile {
     knows_end: bool,
     is_over: bool,
     failure: Option<Error>,
+    /// Number of descriptions of sections and interfaces so far: the state that packets are decoded in.
+    version: u64,
+    /// The state that threads look at parts in.
+    looked: Option<u64>,
     /// Damaged bytes skipped so far.
     pub skipped: SkippedBytes,
     first_damage: Option<Damage>,
+}
+
+/// Takes the results of its looks.
+pub(crate) trait TakeSeen {
+    /// Makes looks at packets of the present section.
+    fn make_look(&self) -> Option<MakeLook>;
+
+    /// Takes the result of a look.
+    fn take_seen(&mut self, seen: &mut Seen);
 }
 
 /// The bytes that are decoded.
@@ -113,6 +128,8 @@ impl CaptureFile {
             knows_end: false,
             is_over: false,
             failure: None,
+            version: 0,
+            looked: None,
             skipped: SkippedBytes::default(),
             first_damage: None,
         })
@@ -131,9 +148,9 @@ impl CaptureFile {
         Ok(true)
     }
 
-    /// As [`CaptureFile::pull`], but faster: `frame` gets the usual packets of pcap files, `item` everything else, and
-    /// both get `to`.
-    pub(crate) fn pull_into<T>(
+    /// As [`CaptureFile::pull`], but faster: `frame` gets the usual packets of pcap files, and `item` everything else,
+    /// but for what a look of `to` has seen of them.
+    pub(crate) fn pull_into<T: TakeSeen>(
         &mut self,
         to: &mut T,
         mut frame: impl FnMut(&mut T, &Frame<'_>),
@@ -141,6 +158,10 @@ impl CaptureFile {
     ) -> Result<bool, Error> {
         if self.advance(None)? == Advance::End {
             return Ok(false);
+        }
+        if let Some(mut seen) = self.take_seen() {
+            to.take_seen(&mut seen);
+            self.return_seen(seen);
         }
         loop {
             let (base, at) = match self.base {
@@ -160,9 +181,15 @@ impl CaptureFile {
                 !is_other
             })?;
             if !is_other {
-                return Ok(true);
+                break;
             }
         }
+        if self.wants_look()
+            && let Some(make) = to.make_look()
+        {
+            self.look(make);
+        }
+        Ok(true)
     }
 
     /// Passes items to `each`, in order, until it returns `false` or the current bytes are used up. The
@@ -185,6 +212,10 @@ impl CaptureFile {
                             self.first_damage.get_or_insert(jump.damage);
                             0
                         }
+                        Item::Section(_) | Item::Interface(_) => {
+                            self.version += 1;
+                            0
+                        }
                         _ => 0,
                     };
                     if !each(item, start) {
@@ -200,6 +231,47 @@ impl CaptureFile {
         self.is_over |= done.is_err();
         let path = &self.path;
         done.map(|_| ()).map_err(|damage| Error::Damage { path: path.clone(), damage })
+    }
+
+    /// Returns whether threads can look at the parts that follow, and do not yet, or looked in another state: then
+    /// [`CaptureFile::look`] is called, after a walk.
+    pub fn wants_look(&self) -> bool {
+        self.looked != Some(self.version)
+            && !self.options.salvage
+            && self.decoder.format().is_some()
+            && self.ahead.may_look()
+    }
+
+    /// Has threads look at the parts that follow, until the next section or interface.
+    pub fn look(&mut self, make: MakeLook) {
+        self.looked = Some(self.version);
+        self.ahead.look(self.version, self.decoder.clone(), make);
+    }
+
+    /// After [`CaptureFile::advance`], and before the first walk: moves past the packets that a thread has looked at,
+    /// and returns the result of its look. Their bytes are in [`CaptureFile::bytes`]; a walk has the items after them.
+    /// The result must be returned, with [`CaptureFile::return_seen`], before the next call to `advance`.
+    pub fn take_seen(&mut self) -> Option<Seen> {
+        let part = self.part.as_mut().filter(|_| self.base == Base::Part && !self.is_over)?;
+        let Glance { version, start, end, corrected } = part.glance.take()?;
+        let at = part.offset + self.part_at as u64;
+        if version != self.version
+            || (start, start) != (at, self.decoder.offset())
+            || self.decoder.is_within_unit()
+        {
+            return None;
+        }
+        self.decoder.corrections().add(corrected);
+        self.decoder.move_to(end);
+        self.part_at = (end - part.offset) as usize;
+        part.room.seen.take()
+    }
+
+    /// Takes back the memory of the result of a look.
+    pub fn return_seen(&mut self, seen: Seen) {
+        if let Some(part) = &mut self.part {
+            part.room.seen = Some(seen);
+        }
     }
 
     /// Returns the bytes that [`CaptureFile::walk`] decodes.
@@ -452,21 +524,33 @@ mod tests {
         file
     }
 
+    /// Digests, and the number of packets that came the quick way.
+    #[derive(Default)]
+    struct Quick(Vec<String>, usize);
+
+    impl TakeSeen for Quick {
+        fn make_look(&self) -> Option<MakeLook> {
+            None
+        }
+
+        fn take_seen(&mut self, _: &mut Seen) {}
+    }
+
     #[test]
     fn the_quick_way_gives_the_same_items() {
         let mut cut = pcap_file();
         cut.truncate(cut.len() - 7);
         for bytes in [long_file(), pcap_file(), cut] {
-            let (file, mut items) = (on_disk(&bytes), (Vec::new(), 0));
+            let (file, mut items) = (on_disk(&bytes), Quick::default());
             let mut quick = CaptureFile::open(file.path()).unwrap();
             let error = loop {
                 let pulled = quick.pull_into(
                     &mut items,
-                    |(items, quick), frame| {
+                    |Quick(items, quick), frame| {
                         items.push(digest(&Item::Frame(*frame)));
                         *quick += 1;
                     },
-                    |(items, _), item| items.push(digest(item)),
+                    |Quick(items, _), item| items.push(digest(item)),
                 );
                 match pulled {
                     Ok(true) => {}

@@ -93,6 +93,30 @@ impl Input {
             InputKind::Stream(_) | InputKind::Fifo(_) => false,
         }
     }
+
+    /// Returns whether it is a regular file that is not followed.
+    pub(super) fn is_regular(&self) -> bool {
+        matches!(self.kind, InputKind::Regular(_, None))
+    }
+
+    /// Another handle of a regular file that is not followed, and the offset that is read next; `None` for others.
+    pub(super) fn regular(&self) -> Option<Result<(File, u64)>> {
+        let InputKind::Regular(file, None) = &self.kind else { return None };
+        let cloned = file.reader.file.try_clone().trying(|| "duplicate the handle of a file");
+        Some(cloned.map(|cloned| (cloned, file.offset)))
+    }
+
+    /// Continues at `offset`, in a regular file.
+    pub(super) fn move_to(&mut self, offset: u64) {
+        if let InputKind::Regular(file, _) = &mut self.kind {
+            file.offset = offset;
+        }
+    }
+
+    /// Returns whether reading ends because of the stop.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stop.raised()
+    }
 }
 
 /// Waits for the first bytes or the end of a pipe with a name; returns `false` after the stop. The first reader of a

@@ -5,13 +5,17 @@
 
 mod ahead;
 mod capture_file;
+mod crew;
 mod decompress;
 mod input;
+mod look;
 mod options;
+mod part;
 mod watch;
 
 pub use ahead::{BUFFER_BYTES, BUFFERS};
 pub use capture_file::{Advance, CaptureFile, Error, SkippedBytes};
-pub(crate) use capture_file::{correction_notes, time_notes};
+pub(crate) use capture_file::{TakeSeen, correction_notes, time_notes};
 pub use decompress::{Compression, Corruption, Decompressor, Failure, MAGIC_BYTES};
+pub use look::{Look, MakeLook, Seen};
 pub use options::Options;

@@ -9,7 +9,7 @@ const NAMES_MAX: usize = 64;
 const NAME_BYTES_MAX: usize = 64;
 
 /// Names, and the interfaces of the section that is being read.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Interfaces {
     names: Vec<Vec<u8>>,
     /// The number of each interface of the section in `names`.

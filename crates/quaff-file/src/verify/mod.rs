@@ -11,6 +11,7 @@ mod injection;
 mod interfaces;
 mod lane;
 pub(crate) mod ledger;
+mod look;
 mod report;
 mod sequence;
 mod verdict;
@@ -21,19 +22,20 @@ pub use ledger::{Ledger, LedgerBuilder, RecordedDrops};
 pub use report::{Gaps, LOST_HERE, Outcome, Report, Stream, Tcp};
 pub use sequence::{Gap, StreamEnd};
 
-use crate::read::{self, CaptureFile, Error, SkippedBytes};
+use crate::read::{self, CaptureFile, Error, Look, MakeLook, Seen, SkippedBytes, TakeSeen};
 use injection::Injector;
 use interfaces::Interfaces;
-use quaff_stream::ProofMeter;
+use look::{EvidenceLook, SeenEvidence};
 use quaff_stream::proof::ProofSums;
+use quaff_stream::{ProofMeter, ProofReader};
 use quaff_wire::decode::{Frame, Item};
-use quaff_wire::linktype;
-use quaff_wire::probe::{self, Classified, ProbeHeader};
+use quaff_wire::probe::{Classified, ProbeHeader};
 use sequence::{GapRoom, Sequence};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Options of a verification.
@@ -67,17 +69,10 @@ pub fn verify(files: &[PathBuf], options: Options, mut progress: impl FnMut(Prog
     for path in files {
         count.ledger.begin();
         let pull = |file: &mut CaptureFile, frames: &mut u64| {
-            file.pull_into(
-                &mut (&mut count, frames),
-                |(count, frames), frame| {
-                    **frames += 1;
-                    count.captured(frame);
-                },
-                |(count, frames), item| {
-                    **frames += u64::from(matches!(item, Item::Frame(_)));
-                    count.item(item);
-                },
-            )
+            let before = count.frames;
+            let pulled = file.pull_into(&mut count, Count::captured, Count::item);
+            *frames += count.frames - before;
+            pulled
         };
         read.read_by(path, &reading, pull, &mut progress);
     }
@@ -184,12 +179,17 @@ struct Count {
     corrupt: u64,
     foreign: u64,
     proof: ProofMeter,
-    interfaces: Interfaces,
+    /// Shared with looks, which see one state of them.
+    interfaces: Arc<Interfaces>,
     injector: Option<Injector>,
+    secret: u64,
+    /// Frames of files.
+    frames: u64,
 }
 
 impl Count {
     fn new(options: Options) -> Self {
+        let secret = RandomState::new().hash_one(0);
         Self {
             injector: options.inject.map(Injector::new),
             options,
@@ -200,8 +200,10 @@ impl Count {
             gaps: GapRoom::default(),
             corrupt: 0,
             foreign: 0,
-            proof: ProofMeter::new(RandomState::new().hash_one(0)),
-            interfaces: Interfaces::default(),
+            proof: ProofMeter::new(secret),
+            interfaces: Arc::default(),
+            secret,
+            frames: 0,
         }
     }
 
@@ -209,7 +211,7 @@ impl Count {
     fn item(&mut self, item: &Item<'_>) {
         match item {
             Item::Frame(frame) => return self.captured(frame),
-            Item::Interface(interface) => self.interfaces.describe(interface),
+            Item::Interface(interface) => Arc::make_mut(&mut self.interfaces).describe(interface),
             _ => {}
         }
         self.ledger.item(item);
@@ -217,6 +219,7 @@ impl Count {
 
     #[inline]
     fn captured(&mut self, frame: &Frame<'_>) {
+        self.frames += 1;
         self.ledger.frame(frame);
         if frame.dropcount > 0 {
             let interface = self.interfaces.number(frame.interface);
@@ -229,11 +232,7 @@ impl Count {
 
     #[inline]
     fn frame(&mut self, frame: &Frame<'_>, interface: u16) {
-        let classified = match frame.linktype == linktype::ETHERNET.linktype {
-            true => probe::classify(frame.data, frame.wire_len as usize),
-            false => Classified::Foreign,
-        };
-        match classified {
+        match look::classify(frame) {
             Classified::Intact(stamp) => self.stamp(&stamp, frame.time_ns),
             Classified::Corrupt => self.corrupt += 1,
             Classified::Foreign => {
@@ -285,6 +284,25 @@ impl Count {
         let (sequences, gaps) = (sequences.collect(), self.gaps);
         let (corrupt, foreign, proof) = (self.corrupt, self.foreign, self.proof.end_all());
         CountEnd { expect, sequences, gaps, corrupt, foreign, proof }
+    }
+}
+
+impl TakeSeen for Count {
+    fn make_look(&self) -> Option<MakeLook> {
+        let (interfaces, secret) = (self.interfaces.clone(), self.secret);
+        // An injector counts all packets.
+        let make = move || -> Box<dyn Look> {
+            Box::new(EvidenceLook { interfaces: interfaces.clone(), reader: ProofReader::new(secret) })
+        };
+        self.injector.is_none().then(|| Arc::new(make) as MakeLook)
+    }
+
+    fn take_seen(&mut self, seen: &mut Seen) {
+        let Some(seen) = seen.downcast_mut::<SeenEvidence>() else { return };
+        seen.runs.iter().for_each(|(interface, packets)| self.ledger.frames(*interface, *packets));
+        self.frames += seen.packets;
+        self.foreign += seen.packets;
+        self.proof.take_batch(&mut seen.evidence);
     }
 }
 

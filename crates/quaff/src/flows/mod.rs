@@ -156,7 +156,8 @@ impl Flows {
             let (output, inlet) = Meter::new(&meter, interfaces, kind, wakeup.clone(), end.clone());
             meters.push(output.gauges());
             inlets.push(inlet);
-            lane_ends.push(LaneEnd::of(output));
+            let front = output.front();
+            lane_ends.push(LaneEnd { front, ..LaneEnd::of(output) });
         }
         let exporter = Exporter::new(inlets, sinks, meters.clone(), wakeup, stop.clone(), is_live);
         let counters = exporter.counters();

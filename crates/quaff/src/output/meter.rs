@@ -8,6 +8,7 @@
 
 use super::{Arrival, Now, Output, OutputTally, Pause};
 use crate::batch::{Frame, Memory};
+use crate::front::{Front, MakeFront, Ready};
 use crate::gauge::MeterGauges;
 use crate::links::{Link, Links};
 use crate::plan::GRACE_NS;
@@ -18,6 +19,7 @@ use quaff_flow::ledger::FlowLedger;
 use quaff_flow::meter::Meter as FlowMeter;
 use quaff_flow::packet::{Clock, Packet};
 use quaff_flow::plan::MeterPlan;
+use quaff_flow::reader::{HeaderBatch, HeaderReader};
 use quaff_flow::record::{FlowRecord, FlowSink};
 use quaff_os::Wakeup;
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -131,6 +133,32 @@ impl Meter {
         self.gauges.clone()
     }
 
+    /// Makes readers of headers for other threads; `None` where the meter must see all packets in order.
+    pub(crate) fn front(&self) -> Option<MakeFront> {
+        let (reader, interfaces) = (self.meter.reader()?, self.links.interfaces());
+        let front = move || {
+            let front = HeaderFront { reader: reader.clone(), links: Links::new(interfaces.clone()) };
+            Box::new(front) as Box<dyn Front>
+        };
+        Some(Arc::new(front))
+    }
+
+    /// Notes the time of packets that arrive.
+    fn note_arrival(&mut self, now: Now) {
+        self.outbound.opened_ns = match self.outbound.open.is_empty() {
+            true => now.steady_ns,
+            false => self.outbound.opened_ns,
+        };
+    }
+
+    /// Notes that packets were taken.
+    fn note_taken(&mut self, taken: usize, now: Now) {
+        if taken > 0 {
+            self.taken_ns = now.steady_ns;
+        }
+        self.taken += taken as u64;
+    }
+
     fn show(&self) {
         self.gauges.show(self.meter.ledger());
         self.gauges.missed.set(self.outbound.missed.records);
@@ -139,37 +167,44 @@ impl Meter {
 
 impl Output for Meter {
     fn take(&mut self, memory: Memory<'_>, frames: &mut [Frame], arrival: Arrival) -> usize {
-        let now = arrival.now;
-        self.outbound.opened_ns = match self.outbound.open.is_empty() {
-            true => now.steady_ns,
-            false => self.outbound.opened_ns,
-        };
+        self.note_arrival(arrival.now);
         let (mut packets, mut taken) = ([Packet::default(); PACKETS], 0);
         for frames in frames.chunks(PACKETS) {
             if !self.outbound.has_room() {
                 break;
             }
             for (packet, frame) in packets.iter_mut().zip(frames) {
-                let Link { linktype, interface, tunnel } = self.links.of(frame.interface);
-                *packet = Packet {
-                    bytes: memory.of(frame),
-                    time_ns: frame.time_ns,
-                    now: Some(self.clock.see(frame.time_ns)),
-                    wire_bytes: frame.wire_len,
-                    linktype,
-                    interface,
-                    tag: (frame.tpid != 0).then_some((frame.tpid, frame.tci)),
-                    tunnel,
-                };
+                let now = Some(self.clock.see(frame.time_ns));
+                *packet = Packet { now, ..packet_of(frame, memory, &mut self.links) };
             }
             self.meter.take(&packets[..frames.len()], &mut self.outbound);
             taken += frames.len();
         }
-        if taken > 0 {
-            self.taken_ns = now.steady_ns;
-        }
-        self.taken += taken as u64;
+        self.note_taken(taken, arrival.now);
         taken
+    }
+
+    fn take_ready(
+        &mut self,
+        ready: &mut Ready,
+        memory: Memory<'_>,
+        frames: &mut [Frame],
+        arrival: Arrival,
+    ) -> usize {
+        let Some(batch) = ready.downcast_mut::<HeaderBatch>() else {
+            return self.take(memory, frames, arrival);
+        };
+        if !self.outbound.has_room() {
+            return 0;
+        }
+        self.note_arrival(arrival.now);
+        let kept = |number: &u32| packet_of(&frames[*number as usize], memory, &mut self.links);
+        let kept: Vec<_> = batch.kept().iter().map(kept).collect();
+        if !self.meter.take_read(batch, &kept, &mut self.clock, &mut self.outbound) {
+            return self.take(memory, frames, arrival);
+        }
+        self.note_taken(frames.len(), arrival.now);
+        frames.len()
     }
 
     fn tick(&mut self, pause: Pause, _: &dyn Fn(&mut Counts)) {
@@ -211,6 +246,46 @@ impl Output for Meter {
 
     fn tally(&self) -> OutputTally {
         OutputTally { taken: self.taken, ..OutputTally::default() }
+    }
+}
+
+/// A packet for the meter, without a moment of the clock.
+#[inline]
+fn packet_of<'a>(frame: &Frame, memory: Memory<'a>, links: &mut Links) -> Packet<'a> {
+    let Link { linktype, interface, tunnel } = links.of(frame.interface);
+    Packet {
+        bytes: memory.of(frame),
+        time_ns: frame.time_ns,
+        now: None,
+        wire_bytes: frame.wire_len,
+        linktype,
+        interface,
+        tag: (frame.tpid != 0).then_some((frame.tpid, frame.tci)),
+        tunnel,
+    }
+}
+
+/// Reads headers ahead of the meter.
+struct HeaderFront {
+    reader: HeaderReader,
+    links: Links,
+}
+
+impl Front for HeaderFront {
+    fn read(&mut self, memory: Memory<'_>, frames: &[Frame], ready: &mut Option<Ready>) {
+        let mut batch = match ready.take().map(Ready::downcast::<HeaderBatch>) {
+            Some(Ok(batch)) => batch,
+            _ => Box::default(),
+        };
+        self.reader.begin(&mut batch);
+        let mut packets = [Packet::default(); PACKETS];
+        for (first, frames) in (0..).step_by(PACKETS).zip(frames.chunks(PACKETS)) {
+            for (packet, frame) in packets.iter_mut().zip(frames) {
+                *packet = packet_of(frame, memory, &mut self.links);
+            }
+            self.reader.read_ahead(&packets[..frames.len()], first, &mut batch);
+        }
+        *ready = Some(batch);
     }
 }
 

@@ -32,6 +32,7 @@ pub(crate) use spread::Spread;
 pub(crate) use transmit::Transmit;
 
 use crate::batch::{Frame, Memory};
+use crate::front::Ready;
 use quaff_file::tally::Counts;
 use std::iter::Sum;
 
@@ -115,6 +116,17 @@ pub trait Output: Send {
     /// Takes the frames for which there is room, and returns their number. The others must be at the end of
     /// `frames` then: they are offered again, or reported to [`Output::lose`]. There may be no frames.
     fn take(&mut self, memory: Memory<'_>, frames: &mut [Frame], arrival: Arrival) -> usize;
+
+    /// As [`Output::take`], with what the output's front has read in the frames of a whole part of a file.
+    fn take_ready(
+        &mut self,
+        _ready: &mut Ready,
+        memory: Memory<'_>,
+        frames: &mut [Frame],
+        arrival: Arrival,
+    ) -> usize {
+        self.take(memory, frames, arrival)
+    }
 
     /// The most frames that it is to take at once, when each of them may take long.
     fn frames_at_once(&self) -> usize {

@@ -6,13 +6,22 @@
 use super::meter::secret;
 use super::{Arrival, Output, OutputTally};
 use crate::batch::{Frame, Memory};
+use crate::front::{Front, MakeFront, Ready};
 use crate::links::Links;
 use quaff_file::Interfaces;
 use quaff_file::tally::Counts;
+use quaff_os::prefetch_value;
 use quaff_stream::tally::{FragmentTally, StreamTally};
-use quaff_stream::tracker::{ConnectionSink, TrackPacket, TrackPlan, TrackTally, Tracker};
+use quaff_stream::tracker::{
+    ConnectionSink, TrackPacket, TrackPlan, TrackRead, TrackReader, TrackTally, Tracker,
+};
 use serde::Serialize;
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
+
+/// Packets ahead of the one that is processed, whose lines of the index are loaded, and whose connections are.
+const LINES_AHEAD: usize = 16;
+const CONNECTIONS_AHEAD: usize = 8;
 
 /// A reader of streams at the end of a lane.
 pub(crate) trait StreamReader: ConnectionSink + Send {
@@ -80,19 +89,74 @@ impl Reassembly {
         let [secret, _] = secret();
         Self { tracker: Tracker::new(plan, secret), links: Links::new(interfaces), reader, taken: 0, end }
     }
+
+    /// Makes readers of headers for other threads.
+    pub(crate) fn front(&self) -> MakeFront {
+        let (reader, interfaces) = (self.tracker.reader(), self.links.interfaces());
+        Arc::new(move || Box::new(TrackFront { reader, links: Links::new(interfaces.clone()) }))
+    }
+}
+
+/// The packet of a frame.
+#[inline]
+fn packet_of<'a>(frame: &Frame, memory: Memory<'a>, links: &mut Links) -> TrackPacket<'a> {
+    let bytes = memory.of(frame);
+    TrackPacket {
+        bytes: &bytes[..bytes.len().min(frame.keep as usize)],
+        wire_bytes: frame.wire_len,
+        linktype: links.of(frame.interface).linktype,
+        time_ns: frame.time_ns,
+    }
+}
+
+/// Reads headers ahead of the tracker.
+struct TrackFront {
+    reader: TrackReader,
+    links: Links,
+}
+
+impl Front for TrackFront {
+    fn read(&mut self, memory: Memory<'_>, frames: &[Frame], ready: &mut Option<Ready>) {
+        let mut reads = match ready.take().map(Ready::downcast::<Vec<TrackRead>>) {
+            Some(Ok(reads)) => reads,
+            _ => Box::default(),
+        };
+        reads.clear();
+        let links = &mut self.links;
+        reads.extend(frames.iter().map(|frame| self.reader.read(&packet_of(frame, memory, links))));
+        *ready = Some(reads);
+    }
 }
 
 impl Output for Reassembly {
     fn take(&mut self, memory: Memory<'_>, frames: &mut [Frame], _: Arrival) -> usize {
         for frame in frames.iter() {
-            let bytes = memory.of(frame);
-            let packet = TrackPacket {
-                bytes: &bytes[..bytes.len().min(frame.keep as usize)],
-                wire_bytes: frame.wire_len,
-                linktype: self.links.of(frame.interface).linktype,
-                time_ns: frame.time_ns,
-            };
-            self.tracker.packet(&packet, &mut *self.reader);
+            self.tracker.packet(&packet_of(frame, memory, &mut self.links), &mut *self.reader);
+        }
+        self.taken += frames.len() as u64;
+        frames.len()
+    }
+
+    fn take_ready(
+        &mut self,
+        ready: &mut Ready,
+        memory: Memory<'_>,
+        frames: &mut [Frame],
+        arrival: Arrival,
+    ) -> usize {
+        let reads = ready.downcast_ref::<Vec<TrackRead>>().filter(|reads| reads.len() == frames.len());
+        let Some(reads) = reads else { return self.take(memory, frames, arrival) };
+        for (at, (read, frame)) in reads.iter().zip(frames.iter()).enumerate() {
+            if let Some(read) = reads.get(at + LINES_AHEAD) {
+                self.tracker.prefetch_line(read);
+            }
+            if let Some((read, frame)) =
+                reads.get(at + CONNECTIONS_AHEAD).zip(frames.get(at + CONNECTIONS_AHEAD))
+            {
+                self.tracker.prefetch(read);
+                memory.of(frame).first().into_iter().for_each(prefetch_value);
+            }
+            self.tracker.take(read, &packet_of(frame, memory, &mut self.links), &mut *self.reader);
         }
         self.taken += frames.len() as u64;
         frames.len()

@@ -138,8 +138,11 @@ impl Run {
         let setup = Setup { limits, rights, ..Setup::new(input.validate()?, &also_written) };
         let ready = Starting::prepare(setup, &stop)?.open()?;
         let interfaces = ready.sources.interfaces.clone();
-        let ends = (0..ready.sources.lanes.len())
-            .map(|lane| LaneEnd { stages: Vec::new(), output: output(lane, &interfaces) });
+        let ends = (0..ready.sources.lanes.len()).map(|lane| LaneEnd {
+            stages: Vec::new(),
+            output: output(lane, &interfaces),
+            front: None,
+        });
         let ends = ends.collect();
         Ok(ready.start(ends, || Ok(()))?.0)
     }

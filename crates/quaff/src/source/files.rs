@@ -7,15 +7,18 @@
 //! too, whatever file or section has them.
 
 mod interface_run;
+mod look;
 mod translation;
 
-use super::{Pull, Source, SourceTally};
+use super::{Ahead, Pull, Source, SourceTally};
 use crate::batch::{BATCH_FRAMES, Frame};
+use crate::front::{FrontPlace, FrontPlan, Ready};
 use crate::gauge::LaneGauges;
 use crate::plan::{ReadPlan, SNAPLEN_MAX};
 use crate::tally::{InputTally, LaneTally, Terms};
 use crate::{Error, Result};
 use interface_run::InterfaceRun;
+use look::{FileFacts, FileLook, SeenFrames, describe, has_options};
 use quaff_file::read::{Advance, CaptureFile, Error as FileError, Options};
 use quaff_file::tally::Counts;
 use quaff_file::verify::LedgerBuilder;
@@ -26,7 +29,6 @@ use quaff_wire::decode::{self, Corrections, Item};
 use quaff_wire::linktype;
 use quaff_wire::net::is_known_link;
 use quaff_wire::pcapng::{self, Interface, PacketOptions, Section};
-use quaff_wire::{INBOUND, OUTBOUND};
 use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -78,6 +80,11 @@ pub(crate) struct Files {
     /// The output holds counters.
     has_counters: bool,
     gauges: Arc<LaneGauges>,
+    /// The work of threads on the packets, and the most threads of a file.
+    front: FrontPlace,
+    helpers_max: Option<usize>,
+    /// The look behind the batch that was returned last, if a thread has described it.
+    seen: Option<Box<SeenFrames>>,
 }
 
 /// Numbers of blocks of names.
@@ -169,6 +176,8 @@ impl Files {
     ) -> Self {
         let mut files = Self::new(plan, format, interfaces, stop, Arc::default());
         (files.translation.numbers, files.translation.knows_origin) = (numbers, true);
+        files.helpers_max = Some(1);
+        files.front = Arc::new(FrontPlan::default().into());
         files
     }
 
@@ -220,6 +229,9 @@ impl Files {
             counted: Vec::new(),
             has_counters: format == Format::Pcapng,
             gauges,
+            front: FrontPlace::default(),
+            helpers_max: None,
+            seen: None,
         };
         files.packet_bytes_max = files.plan.packet_bytes_max.max(SNAPLEN_MAX);
         files
@@ -259,6 +271,12 @@ impl Files {
     /// The snaplen of the run.
     pub(crate) fn with_snaplen(mut self, snaplen: u32) -> Self {
         self.is_part_wanted = snaplen < SNAPLEN_MAX;
+        self
+    }
+
+    /// Has threads do the work of `front` ahead, once it is set.
+    pub(crate) fn with_front(mut self, front: FrontPlace) -> Self {
+        self.front = front;
         self
     }
 
@@ -304,10 +322,14 @@ impl Files {
             if self.file.is_none() && !self.open_next() {
                 return Ok(Pull::End);
             }
+            if most > 1 && frames.is_empty() && self.pending.is_none() && self.take_seen(frames) {
+                return Ok(Pull::Batch);
+            }
             self.walk(frames, most);
             if !frames.is_empty() {
                 return Ok(Pull::Batch);
             }
+            self.look();
             let Some(file) = self.file.as_mut().filter(|_| self.failure.is_none()) else { continue };
             match file.advance(Some(if self.is_closing { Duration::ZERO } else { wait })) {
                 Ok(Advance::More) => {}
@@ -389,6 +411,59 @@ impl Files {
         self.failure = walked.err();
     }
 
+    /// Takes the frames of the current bytes that a thread has described; `false` if there are none.
+    fn take_seen(&mut self, frames: &mut Vec<Frame>) -> bool {
+        let seen =
+            self.file.as_mut().and_then(CaptureFile::take_seen).map(|seen| seen.downcast::<SeenFrames>());
+        let Some(Ok(mut seen)) = seen else { return false };
+        for (interface, number, packets) in seen.runs.drain(..) {
+            self.ledger.frames(interface, packets);
+            match number {
+                Some(number) => counts_of(&mut self.counted, number).received += packets,
+                None => self.translation.unsuited += packets,
+            }
+        }
+        self.names.before = self.names.found;
+        self.frames += seen.packets;
+        self.wire_bytes += seen.wire_bytes;
+        self.truncated += seen.truncated;
+        if let Some((first_ns, last_ns)) = seen.times {
+            self.order.see(first_ns, last_ns, &mut self.input.notes);
+            self.last_ns = last_ns;
+        }
+        std::mem::swap(frames, &mut seen.frames);
+        self.seen = Some(seen);
+        true
+    }
+
+    /// Gives the memory of a batch back that a thread has described.
+    fn return_seen(&mut self, frames: &mut Vec<Frame>) {
+        if let Some(mut seen) = self.seen.take()
+            && let Some(file) = &mut self.file
+        {
+            std::mem::swap(frames, &mut seen.frames);
+            file.return_seen(seen);
+        }
+        frames.clear();
+    }
+
+    /// Has threads look at the parts that follow.
+    fn look(&mut self) {
+        let Some((front, file)) =
+            self.front.get().zip(self.file.as_mut()).filter(|(_, file)| file.wants_look())
+        else {
+            return;
+        };
+        let facts = FileFacts {
+            numbers: self.translation.of_section.clone().into(),
+            packet_bytes_max: self.packet_bytes_max,
+            time_max_ns: self.time_max_ns,
+            keeps_options: self.has_options,
+        };
+        let front = front.clone();
+        file.look(Arc::new(move || Box::new(FileLook { facts: facts.clone(), front: front.thread() })));
+    }
+
     /// Begins the next file; `false` when there is none.
     fn open_next(&mut self) -> bool {
         while let Some(path) = self.left.pop_front().filter(|_| !self.is_closing) {
@@ -397,6 +472,7 @@ impl Files {
                 follow: self.plan.follow,
                 stop: self.stop.clone(),
                 buffer_bytes: self.plan.buffer_bytes,
+                helpers_max: self.helpers_max,
             };
             self.translation.begin_section();
             match self.open_file(&path, options) {
@@ -462,7 +538,7 @@ pub(crate) fn finished(path: &Path) -> Option<PathBuf> {
 
 impl Source for Files {
     fn pull(&mut self, frames: &mut Vec<Frame>, wait: Duration) -> Result<Pull> {
-        frames.clear();
+        self.return_seen(frames);
         self.options.clear();
         if self.is_closing && !self.plan.follow {
             return Ok(Pull::End);
@@ -480,6 +556,16 @@ impl Source for Files {
 
     fn options(&self) -> &[PacketOptions] {
         &self.options
+    }
+
+    fn take_ahead(&mut self) -> Option<Ahead> {
+        self.seen.as_mut().map(|seen| Ahead { filtered: seen.filtered, ready: seen.ready.take() })
+    }
+
+    fn return_ready(&mut self, ready: Ready) {
+        if let Some(seen) = &mut self.seen {
+            seen.ready = Some(ready);
+        }
     }
 
     fn close(&mut self) -> Result<()> {
@@ -625,32 +711,6 @@ fn owned_section(found: &decode::Section<'_>) -> Section {
         comments.push(format!("captured by {program}"));
     }
     Section { hardware: text(found.hardware), os: text(found.os), userappl: program, comments }
-}
-
-/// Returns whether a packet has options beside its direction and the drops before it.
-#[inline]
-fn has_options(packet: &decode::Frame<'_>) -> bool {
-    packet.flags & !(INBOUND | OUTBOUND) != 0 || !packet.options.is_empty()
-}
-
-#[inline]
-fn describe(packet: &decode::Frame<'_>, start: u32, interface: u16, packet_bytes_max: u32) -> Frame {
-    let flags = match packet.flags & (INBOUND | OUTBOUND) {
-        INBOUND => 0,
-        OUTBOUND => Frame::OUTGOING,
-        _ => Frame::NO_DIRECTION,
-    };
-    Frame {
-        time_ns: packet.time_ns,
-        start,
-        len: packet.data.len() as u32,
-        wire_len: packet.wire_len,
-        keep: packet_bytes_max,
-        tpid: 0,
-        tci: 0,
-        flags,
-        interface,
-    }
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@ pub(crate) use watch::Watch;
 
 use crate::Result;
 use crate::batch::Frame;
+use crate::front::Ready;
 use crate::tally::{InputTally, LaneTally};
 use quaff_file::tally::Counts;
 use quaff_wire::pcapng::PacketOptions;
@@ -71,6 +72,15 @@ pub trait Source: Send {
         &[]
     }
 
+    /// The work that threads have done on the batch pulled last; only batches of files have some. Its result is
+    /// returned by [`Source::return_ready`] before the batch is released.
+    fn take_ahead(&mut self) -> Option<Ahead> {
+        None
+    }
+
+    /// Takes back the memory of a front's result.
+    fn return_ready(&mut self, _ready: Ready) {}
+
     /// Releases the batch. The bytes of files need none: the next pull reuses them.
     fn release(&mut self) {}
 
@@ -100,6 +110,15 @@ pub trait Source: Send {
 
     /// Ends the source and returns its counts; an error when they contradict each other.
     fn finish(self: Box<Self>) -> Result<SourceTally>;
+}
+
+/// The work that threads have done on a batch.
+#[derive(Default)]
+pub struct Ahead {
+    /// Frames that the filter, the first stage of the lane, has removed.
+    pub(crate) filtered: u64,
+    /// The result of the output's front, if that has one.
+    pub(crate) ready: Option<Ready>,
 }
 
 /// The counters of a source.

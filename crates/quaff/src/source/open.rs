@@ -15,6 +15,7 @@ use super::spare::{KindFilters, Mailbox, Spare, SparePlan};
 use super::watch::Watch;
 use super::xdp::{self, Xdp, XdpGroup};
 use crate::filter::{FilterPlace, FrameFilter, KernelFilter, kernel_filter, to_kernel};
+use crate::front::FrontPlace;
 use crate::gauge::LaneGauges;
 use crate::plan::{HotplugPlan, InputPlan, RETIRE_MS, ReadOrder, ReadPlan, Spread};
 use crate::{Error, Result};
@@ -99,6 +100,8 @@ pub(crate) struct LaneSource {
     /// A kernel filter drops tunnel packets before their sequence numbers are checked.
     pub hides_gaps: bool,
     pub gauges: Arc<LaneGauges>,
+    /// The work of threads ahead of the lane, which is set before the lane starts; only files have such threads.
+    pub front: FrontPlace,
 }
 
 impl Sources {
@@ -316,6 +319,7 @@ fn add_spares(
             ends_run: false,
             hides_gaps: filters.iter().any(|(_, filter)| hides_gaps(filter)),
             gauges,
+            front: FrontPlace::default(),
         });
     }
     sources.watch = Some(Watch::new(hotplug, known, mailboxes));
@@ -443,18 +447,19 @@ fn lane_source(
         ends_run: false,
         hides_gaps,
         gauges,
+        front: FrontPlace::default(),
     }
 }
 
 fn open_files(plan: &InputPlan, prepared: PreparedFiles, stop: &Stop) -> Result<Sources> {
     let PreparedFiles { read, format, declaration, filter, inner, spill } = prepared;
     let (gauges, interfaces) = (Arc::<LaneGauges>::default(), declaration.list(Vec::new()));
-    let (core, is_at_once) = (read.cpu, !may_grow(&read));
+    let (core, is_at_once, front) = (read.cpu, !may_grow(&read), FrontPlace::default());
     let name = read.name();
     let (start_ns, section, open): (_, _, OpenSource) = match read.order {
         ReadOrder::AsGiven => {
             let files = Files::open(read, format, interfaces.clone(), stop.clone(), gauges.clone())?;
-            let files = files.with_snaplen(plan.snaplen);
+            let files = files.with_snaplen(plan.snaplen).with_front(front.clone());
             (files.first_ns(), files.section(), Box::new(move |_| Ok(Box::new(files))))
         }
         ReadOrder::ByTime | ReadOrder::Reordered => {
@@ -475,6 +480,7 @@ fn open_files(plan: &InputPlan, prepared: PreparedFiles, stop: &Stop) -> Result<
         ends_run: true,
         hides_gaps: false,
         gauges,
+        front,
     };
     let sources = Sources::new(interfaces, vec![lane], (format, start_ns), (filter, inner));
     Ok(Sources { section: Some(section), is_live: false, is_at_once, ..sources })

@@ -176,7 +176,7 @@ fn ends(
             true => Box::new(Discard::default()),
             false => Box::new(Spread::new(packers, lost.clone(), is_live)),
         };
-        LaneEnd { stages: vec![sorter], output }
+        LaneEnd { stages: vec![sorter], output, front: None }
     };
     sorters.into_iter().map(&mut end).collect()
 }

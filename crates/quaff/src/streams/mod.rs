@@ -106,7 +106,8 @@ impl Streams {
         let ready = starting.open()?;
         let (end, ended) = channel();
         let output = Reassembly::new(track, ready.sources.interfaces.clone(), reader, end);
-        let (run, ()) = ready.start(vec![LaneEnd::of(output)], || Ok(()))?;
+        let (run, ()) =
+            ready.start(vec![LaneEnd { front: Some(output.front()), ..LaneEnd::of(output) }], || Ok(()))?;
         let (lanes, notes) = (run.lanes.clone(), run.notes.clone());
         Ok(Self { run, end: ended, lanes, notes })
     }
