@@ -15,7 +15,7 @@ pub(crate) struct Headers {
     pub(crate) time_ns: u64,
     pub(crate) now: Instant,
     /// Sequence number and acknowledgment of a TCP packet with SYN or RST; of others 0 before
-    /// [`Self::with_numbers`].
+    /// [`Self::with_numbers`], unless `has_numbers`.
     pub(crate) sequence: u32,
     pub(crate) acknowledgment: u32,
     /// Index of the packet among those that the meter can look into; [`NONE`](crate::wheel::NONE) if it cannot.

@@ -130,7 +130,7 @@ impl Meter {
             now: Instant::default(),
             hand: 0,
             next_event_ns: 0,
-            batch: HeaderBatch::default(),
+            batch: HeaderBatch::with_capacity(BATCH),
             records: Vec::with_capacity(RECORDS),
             ledger: FlowLedger { memory_bytes_max, ..FlowLedger::default() },
             plan,
@@ -165,8 +165,8 @@ impl Meter {
     }
 
     /// Meters a part whose headers were read by a [`Self::reader`], as [`Self::take`] would; `packets` are those of
-    /// [`HeaderBatch::kept`], and `clock` is that of the input. Returns false, and does nothing, if the part begins an
-    /// era of the clock.
+    /// [`HeaderBatch::kept`], and `clock` is that of the input. Returns false, and does nothing, if an era of the clock
+    /// begins in the part.
     pub fn take_read(
         &mut self,
         batch: &mut HeaderBatch,

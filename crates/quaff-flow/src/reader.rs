@@ -135,6 +135,11 @@ impl HeaderReader {
 }
 
 impl HeaderBatch {
+    /// An empty batch with room for the headers of this number of packets.
+    pub(crate) fn with_capacity(packets: usize) -> Self {
+        Self { headers: Vec::with_capacity(packets), ..Self::default() }
+    }
+
     /// The packets that [`Meter::take_read`](crate::meter::Meter::take_read) needs, by their numbers in the part.
     pub fn kept(&self) -> &[u32] {
         &self.kept
@@ -148,7 +153,7 @@ impl HeaderBatch {
         (self.seen, self.ignored) = (Count::default(), Ignored::default());
     }
 
-    /// Puts the part on the clock of the input; `false` if the part begins an era.
+    /// Puts the part on the clock of the input; `false` if an era begins in it.
     pub(crate) fn set_clock(&mut self, clock: &mut Clock) -> bool {
         match self.is_even.then(|| clock.pass(self.first_ns, self.end.ns)).flatten() {
             Some(now) => {

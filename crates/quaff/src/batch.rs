@@ -7,7 +7,8 @@
 use quaff_wire::pcapng::PacketOptions;
 use quaff_wire::{INBOUND, OUTBOUND, Record};
 
-/// Maximum number of frames in a batch, whose descriptors fit the first-level cache.
+/// Maximum number of frames in a batch, whose descriptors fit the first-level cache; a part of a file that threads have
+/// looked at is a batch of its own, with all its frames.
 pub const BATCH_FRAMES: u32 = 512;
 
 /// One frame of a batch.

@@ -202,14 +202,17 @@ fn pack_all(
     ids: &[u64],
     ready: &mut Option<Ready>,
 ) -> Result<()> {
-    let mut left = frames;
+    let (whole, mut left) = (frames.len(), frames);
     loop {
         let arrival = arrival(lane);
         let memory = Memory { bytes: lane.source.bytes(), scratch, options: lane.source.options(), ids };
         let offered = left.len().min(lane.output.frames_at_once());
         let taken = match ready {
-            Some(ready) => lane.output.take_ready(ready, memory, &mut left[..offered], arrival),
-            None => lane.output.take(memory, &mut left[..offered], arrival),
+            // It is of all frames of the batch.
+            Some(ready) if offered == whole => {
+                lane.output.take_ready(ready, memory, &mut left[..offered], arrival)
+            }
+            _ => lane.output.take(memory, &mut left[..offered], arrival),
         };
         left = &mut std::mem::take(&mut left)[taken..];
         if left.is_empty() {
@@ -481,6 +484,10 @@ mod tests {
             &[]
         }
 
+        fn take_ahead(&mut self) -> Option<Ahead> {
+            Some(Ahead { filtered: 0, ready: Some(Box::new(())) })
+        }
+
         fn release(&mut self) {}
 
         fn is_nearly_full(&self) -> bool {
@@ -525,6 +532,17 @@ mod tests {
 
         fn frames_at_once(&self) -> usize {
             self.at_once
+        }
+
+        fn take_ready(
+            &mut self,
+            _: &mut Ready,
+            memory: Memory<'_>,
+            frames: &mut [Frame],
+            arrival: Arrival,
+        ) -> usize {
+            assert!(frames.is_empty() || frames.len() == 4, "a front has read all frames of a batch");
+            self.take(memory, frames, arrival)
         }
 
         fn lose(&mut self, frames: &[Frame]) {

@@ -68,6 +68,8 @@ pub struct ReadPlan {
     pub follow: bool,
     /// The core of the lane.
     pub cpu: Option<usize>,
+    /// Threads that share each file, with that of the lane; `None` is one for each core.
+    pub lanes: Option<usize>,
     /// Longer packets are cut, bytes; [`SNAPLEN_MAX`] where it is less.
     pub packet_bytes_max: u32,
     /// Bytes of a buffer of the reader; `None` is the best size for one file at a time.
@@ -385,6 +387,13 @@ impl Default for InputPlan {
 }
 
 impl InputPlan {
+    /// Returns whether threads may do the front of a lane: no stage depends on the size of batches, as one that holds
+    /// frames back, or ends the run within a batch.
+    pub(crate) fn has_front(&self) -> bool {
+        let EditPlan { dedup, duplicates, .. } = &self.edit;
+        self.decap.is_none() && self.count.is_none() && dedup.is_none() && duplicates.is_none()
+    }
+
     /// A plan for live interfaces, one lane each, with the default sizes.
     pub fn live(names: impl IntoIterator<Item = String>) -> Self {
         let interfaces = names.into_iter().map(|name| InterfacePlan::new(name, None)).collect();

@@ -166,9 +166,10 @@ impl Run {
             let front_stages = usize::from(filter.is_some());
             // A front reads frames as the output gets them.
             let output = end.front.filter(|_| stages.len() == front_stages);
-            let front = FrontPlan { filter: filter.clone(), output };
-            // Nothing else sets it.
-            let _ = source.front.set(front);
+            if self.plan.has_front() {
+                // Nothing else sets it.
+                let _ = source.front.set(FrontPlan { filter: filter.clone(), output });
+            }
             self.threads.push(start_lane(source, (stages, front_stages), end.output, &self.stop)?);
         }
         self.watch = watch.map(|watch| watch.start(&self.stop)).transpose()?;

@@ -166,11 +166,17 @@ impl InputArgs {
         &self.read
     }
 
-    /// The plan of these lanes with this input: `files`, by the first of `cores`, or the interfaces of `lanes`.
-    pub(crate) fn add_to(&self, lanes: InputPlan, files: &[PathBuf], cores: &[usize]) -> InputPlan {
+    /// The plan of these lanes with this input: `files`, by the first of `cores` and as many lanes as `of_files`, or
+    /// the interfaces of `lanes`.
+    pub(crate) fn add_to(
+        &self,
+        (lanes, of_files): (InputPlan, Option<usize>),
+        files: &[PathBuf],
+        cores: &[usize],
+    ) -> InputPlan {
         let cpu = cores.first().copied();
-        let InputPlan { read, filter, .. } = of_files(files, &self.salvage, &self.filter);
-        let read = read.map(|read| ReadPlan { cpu, ..read });
+        let InputPlan { read, filter, .. } = self::of_files(files, &self.salvage, &self.filter);
+        let read = read.map(|read| ReadPlan { cpu, lanes: of_files, ..read });
         InputPlan { read, filter, promiscuous: !self.no_promiscuous, count: *self.count, ..lanes }
     }
 }
@@ -195,7 +201,8 @@ impl MeteredArgs {
         snaplen_live: u32,
     ) -> anyhow::Result<InputPlan> {
         let names = interfaces_named(self.input.interfaces())?;
-        let mut plan = self.input.add_to(lanes.plan(names, cores, 0), self.input.files(), cores);
+        let of_lanes = (lanes.plan(names, cores, 0), lanes.of_files());
+        let mut plan = self.input.add_to(of_lanes, self.input.files(), cores);
         plan.read.iter_mut().for_each(|read| read.follow = *self.follow);
         let is_part = !self.tunnels.is_removing() && self.is_live();
         let snaplen = self.snaplen.unwrap_or(if is_part { snaplen_live } else { 0 });

@@ -22,16 +22,17 @@ const SPREADS: [Choice<Spread>; 4] = [
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct SpreadArgs {
     /// Lanes of each interface, each with a ring and a thread; 'auto' is one for each receive queue, but no more than
-    /// there are cores [default: 1]
+    /// there are cores [default: 1]. Of files, threads that share each of them; 'auto', the default, is one for each
+    /// core, up to 4
     ///
     /// The kernel deals the packets of the interface to them. All lanes begin and end together, and the file has one
-    /// interface.
-    #[arg(long, value_name = "N|auto", conflicts_with = "read", help_heading = "Performance")]
+    /// interface. The results of files are the same with any number.
+    #[arg(long, value_name = "N|auto", help_heading = "Performance")]
     lanes: Option<Lanes>,
     /// Rule by which packets are dealt to the lanes of an interface [default: hash; addresses where fragments and both
     /// directions of a conversation have to be in one lane, as for flows, scripts, evidence of losses, a split and
     /// --decap]
-    #[arg(long, value_name = "RULE", value_parser = choice(SPREADS), requires = "lanes", help_heading = "Performance")]
+    #[arg(long, value_name = "RULE", value_parser = choice(SPREADS), requires = "lanes", conflicts_with = "read", help_heading = "Performance")]
     spread: Option<Spread>,
 }
 
@@ -142,6 +143,11 @@ impl LaneArgs {
         InputPlan { ring_bytes, ..plan }
     }
 
+    /// The number of lanes that was given for files.
+    pub(crate) fn of_files(&self) -> Option<usize> {
+        self.spread.of_files()
+    }
+
     /// The number of all lanes of these interfaces.
     pub(crate) fn count(&self, names: &[String]) -> usize {
         self.spread.counts(names).iter().sum()
@@ -177,6 +183,14 @@ impl SpreadArgs {
             spread: self.spread,
             ring_bytes: default_rings_bytes(memory::default_free_bytes(), rings),
             ..InputPlan::default()
+        }
+    }
+
+    /// The number of lanes that was given for files.
+    pub(crate) fn of_files(&self) -> Option<usize> {
+        match self.lanes {
+            Some(Lanes::Number(lanes)) => Some(lanes),
+            Some(Lanes::Auto) | None => None,
         }
     }
 

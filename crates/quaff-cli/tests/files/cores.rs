@@ -1,4 +1,5 @@
-//! Commands that read files use the cores that they may use: the results are those of one core, byte for byte.
+//! Commands that read files use the cores that they may use, or as many threads as they were given: the results are
+//! those of one core, byte for byte.
 //!
 //! Each capture is repeated until threads have several parts to look at; so times go back, and sections follow others.
 
@@ -15,7 +16,7 @@ const EXTRAS: &str =
     "%IPV4_SRC_ADDR %L7_PROTO_NAME %RETRANSMITTED_IN_PKTS %CLIENT_NW_LATENCY_MS %TLS_SERVER_NAME %IN_SRC_MAC";
 
 /// Command lines for a file; `FILE` and `OUT` stand for it and for an output.
-const COMMANDS: [&[&str]; 7] = [
+const COMMANDS: [&[&str]; 9] = [
     &["flows", "--read", "FILE", "--jsonl", "-", "--ledger", "/dev/stderr", "-q"],
     &["flows", "--read", "FILE", "--csv", "-", "-T", EXTRAS, "-q"],
     &[
@@ -36,6 +37,8 @@ const COMMANDS: [&[&str]; 7] = [
     &["flows", "--read", "FILE", "--jsonl", "-", "--decap", "auto", "--sample", "1/3", "-q"],
     &["capture", "--read", "FILE", "-f", "tcp or udp port 53", "-w", "OUT", "--json"],
     &["capture", "--read", "FILE", "--decap", "auto", "--from", "+1ms", "-w", "OUT", "--json"],
+    &["capture", "--read", "FILE", "--decap", "auto", "-f", "ip", "-w", "OUT", "--json"],
+    &["capture", "--read", "FILE", "-f", "ip", "-c", "700", "-w", "OUT", "--json"],
     &["verify", "--json", "FILE"],
 ];
 
@@ -46,9 +49,17 @@ fn first_core() -> String {
     list.trim().chars().take_while(char::is_ascii_digit).collect()
 }
 
-fn run(args: &[&str], file: &Path, out: &Path, has_one_core: bool) -> Output {
-    let mut command = if has_one_core { Command::new("taskset") } else { Command::new(QUAFF) };
-    if has_one_core {
+/// The cores or threads of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Use {
+    OneCore,
+    AllCores,
+    FourLanes,
+}
+
+fn run(args: &[&str], file: &Path, out: &Path, of: Use) -> Output {
+    let mut command = if of == Use::OneCore { Command::new("taskset") } else { Command::new(QUAFF) };
+    if of == Use::OneCore {
         command.args(["-c", &first_core(), QUAFF]);
     }
     let path = |name: &&str| match *name {
@@ -56,7 +67,11 @@ fn run(args: &[&str], file: &Path, out: &Path, has_one_core: bool) -> Output {
         "OUT" => out.display().to_string(),
         other => other.to_owned(),
     };
-    command.args(args.iter().map(path)).output().expect("quaff runs")
+    command.args(args.iter().map(path));
+    if of == Use::FourLanes {
+        command.args(["--lanes", "4"]);
+    }
+    command.output().expect("quaff runs")
 }
 
 /// Text with its JSON, without what is of the machine and of the run.
@@ -89,25 +104,28 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-fn assert_equal_on_one_core(args: &[&str], file: &Path, dir: &Path) {
+fn assert_equal(args: &[&str], file: &Path, dir: &Path) {
     let out = dir.join("out.pcapng");
-    let [one, all] = [true, false].map(|has_one_core| {
-        let done = run(args, file, &out, has_one_core);
+    let by = |of: Use| {
+        let done = run(args, file, &out, of);
         (done, std::fs::read(&out).unwrap_or_default())
-    });
-    let ((one, one_file), (all, all_file)) = (one, all);
-    let what = format!("{} of {}", args.join(" "), file.display());
-    assert_eq!(one.status, all.status, "{what}: {one:?} {all:?}");
-    let is_equal = match args[0] {
-        "flows" => one.stdout == all.stdout,
-        // Which copies of packets a full table finds depends on its random secret.
-        "verify" if [&one, &all].iter().any(|done| has_unchecked(&done.stdout)) => true,
-        _ => without_run(&one.stdout) == without_run(&all.stdout),
     };
-    assert!(is_equal, "{what}:\n{}\n{}", text(&one.stdout), text(&all.stdout));
-    let [of_one, of_all] = [&one, &all].map(|done| without_run(&done.stderr).1);
-    assert!(of_one == of_all, "{what}:\n{of_one}\n{of_all}");
-    assert!(one_file == all_file, "{what}: the files differ");
+    let (one, one_file) = by(Use::OneCore);
+    for of in [Use::AllCores, Use::FourLanes] {
+        let (other, other_file) = by(of);
+        let what = format!("{} of {} by {of:?}", args.join(" "), file.display());
+        assert_eq!(one.status, other.status, "{what}: {one:?} {other:?}");
+        let is_equal = match args[0] {
+            "flows" => one.stdout == other.stdout,
+            // Which copies of packets a full table finds depends on its random secret.
+            "verify" if [&one, &other].iter().any(|done| has_unchecked(&done.stdout)) => true,
+            _ => without_run(&one.stdout) == without_run(&other.stdout),
+        };
+        assert!(is_equal, "{what}:\n{}\n{}", text(&one.stdout), text(&other.stdout));
+        let [of_one, of_other] = [&one, &other].map(|done| without_run(&done.stderr).1);
+        assert!(of_one == of_other, "{what}:\n{of_one}\n{of_other}");
+        assert!(one_file == other_file, "{what}: the files differ");
+    }
 }
 
 /// A file with the content of `path` several times; as it is where that is not possible.
@@ -138,7 +156,7 @@ fn captures_give_the_same_on_one_core_and_on_all() {
     for (number, path) in files.iter().enumerate() {
         let file = repeated(path, dir.path());
         // In turns: each capture meets one of them.
-        assert_equal_on_one_core(COMMANDS[number % COMMANDS.len()], &file, dir.path());
+        assert_equal(COMMANDS[number % COMMANDS.len()], &file, dir.path());
         if file != *path {
             std::fs::remove_file(file).expect("the test made it");
         }

@@ -1,9 +1,9 @@
 //! A thread that reads a file ahead of its decoder into a few reused buffers, and decompresses it.
 //!
 //! It never looks at packets. A slow decoder makes the thread wait for a free buffer, so memory stays at [`BUFFERS`]
-//! buffers. On one core, the decoder itself reads what is in the page cache: a thread would not wait there, and
-//! switching between both would cost more than the copy. On several, a [`Crew`] reads it, if the caller has a look for
-//! its threads.
+//! buffers. The decoder itself reads the first parts of a file in the page cache, and on one core all of them: a thread
+//! would not wait there, and switching between both would cost more than the copy. On several cores a [`Crew`] reads
+//! the rest, if the caller has a look for its threads.
 
 use super::Options;
 use super::crew::Crew;
@@ -42,9 +42,10 @@ pub(super) struct ReadAhead {
     state: Arc<FileState>,
     /// Size of each buffer.
     bytes: usize,
-    /// Cores for this file.
-    cores: usize,
-    helpers_max: usize,
+    /// Threads of a crew.
+    helpers: usize,
+    /// Their number was asked for.
+    is_given: bool,
     /// The state from which a crew looks at parts.
     board: Board,
     has_look: bool,
@@ -53,6 +54,9 @@ pub(super) struct ReadAhead {
 /// Parts that the decoder reads itself before a thread does: the first one shows what the file is, and a small file
 /// needs no thread.
 const FIRST_PARTS: usize = 2;
+
+/// Threads of a crew at most, unless more are asked for.
+const HELPERS_USUAL: usize = 3;
 
 /// The reader of the file.
 #[derive(Debug)]
@@ -63,7 +67,7 @@ enum Reading {
     Crew(Box<Crew>, u64),
     /// The thread.
     Ahead(Ahead),
-    /// There is no reader: the thread could not be started.
+    /// There is no reader: none could be started, or one takes over.
     Over,
 }
 
@@ -112,23 +116,15 @@ impl ReadAhead {
             false => Reading::Here(Here { feed, buffer: Some(Buffer::new(bytes)?), parts: 0 }),
             true => Reading::Ahead(Ahead::start(feed, &state, bytes)?),
         };
-        let helpers_max = options.helpers_max.unwrap_or(usize::MAX);
-        Ok(Self {
-            reading,
-            state,
-            bytes,
-            cores: cores(),
-            helpers_max,
-            board: Board::default(),
-            has_look: false,
-        })
+        let (helpers, is_given) = (options.helpers.unwrap_or_else(other_cores), options.helpers.is_some());
+        Ok(Self { reading, state, bytes, helpers, is_given, board: Board::default(), has_look: false })
     }
 
     /// Returns whether threads would look at parts of the file.
     pub(super) fn may_look(&self) -> bool {
         match &self.reading {
             Reading::Here(here) => {
-                self.cores > 1 && matches!(&here.feed, Feed::Plain(input) if input.is_regular())
+                self.helpers > 0 && matches!(&here.feed, Feed::Plain(input) if input.is_regular())
             }
             Reading::Crew(..) => true,
             Reading::Ahead(_) | Reading::Over => false,
@@ -146,12 +142,14 @@ impl ReadAhead {
         loop {
             match &mut self.reading {
                 Reading::Here(here) => {
-                    let is_first = here.parts < FIRST_PARTS;
-                    let is_for_crew = self.has_look && self.cores > 1 && here.parts > 0;
-                    if (self.cores == 1 || is_first)
-                        && !is_for_crew
-                        && let Some(part) = here.next(&self.state)?
-                    {
+                    let has_more = here.feed.has_more();
+                    let is_for_crew = self.has_look && here.parts > 0 && has_more;
+                    if !self.is_given && self.helpers > 0 && (is_for_crew || here.parts >= FIRST_PARTS) {
+                        // This thread may be bound to a core, where the one that opened the file was not.
+                        self.helpers = self.helpers.min(other_cores());
+                    }
+                    let stays = self.helpers == 0 || !has_more || here.parts < FIRST_PARTS && !is_for_crew;
+                    if stays && let Some(part) = here.next(&self.state)? {
                         return Ok(part);
                     }
                     self.hand_over()?;
@@ -177,10 +175,8 @@ impl ReadAhead {
         };
         let failed = |error: quaff_os::Error| Failure::Os(error.errno);
         self.reading = match self.for_crew(feed) {
-            Ok((input, file)) => {
-                let (file, offset) = file.map_err(failed)?;
-                let helpers = (cores() - 1).min(self.helpers_max);
-                let crew = Crew::start(input, (file, offset), self.bytes, helpers, &self.board);
+            Ok((input, (file, offset))) => {
+                let crew = Crew::start(input, (file, offset), self.bytes, self.helpers, &self.board);
                 Reading::Crew(Box::new(crew.map_err(failed)?), offset)
             }
             Err(feed) => Reading::Ahead(Ahead::start(feed, &self.state, self.bytes).map_err(failed)?),
@@ -189,8 +185,8 @@ impl ReadAhead {
     }
 
     /// The file of a feed that a crew may read, with another handle of it; otherwise the feed.
-    fn for_crew(&self, mut feed: Feed) -> Result<(Input, Result<(File, u64)>), Feed> {
-        let is_for_crew = self.has_look && cores() > 1 && feed.is_cached(self.bytes);
+    fn for_crew(&self, mut feed: Feed) -> Result<(Input, (File, u64)), Feed> {
+        let is_for_crew = self.has_look && self.helpers > 0 && feed.is_cached(self.bytes);
         match feed {
             Feed::Plain(input) if is_for_crew => match input.regular() {
                 Some(file) => Ok((input, file)),
@@ -237,9 +233,10 @@ impl ReadAhead {
     }
 }
 
-/// The cores that this thread may run on, which a thread of its own may run on too.
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, |cores| cores.get())
+/// The other cores that this thread may run on, and so threads of its own, as far as they are of use: the decoder has
+/// work of its own with each part, which is the limit.
+fn other_cores() -> usize {
+    std::thread::available_parallelism().map_or(0, |cores| (cores.get() - 1).min(HELPERS_USUAL))
 }
 
 impl Here {
@@ -316,6 +313,15 @@ fn run(
 }
 
 impl Feed {
+    /// Returns whether bytes may follow.
+    fn has_more(&self) -> bool {
+        match self {
+            Self::New(input) | Self::Plain(input) => input.has_more(),
+            Self::Compressed(_) => true,
+            Self::Over => false,
+        }
+    }
+
     fn is_cached(&mut self, bytes: usize) -> bool {
         match self {
             Self::New(input) | Self::Plain(input) => input.is_cached(bytes),

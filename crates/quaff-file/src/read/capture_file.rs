@@ -238,7 +238,11 @@ impl CaptureFile {
     pub fn wants_look(&self) -> bool {
         self.looked != Some(self.version)
             && !self.options.salvage
-            && self.decoder.format().is_some()
+            && match self.decoder.format() {
+                // Packets may decide the layout.
+                Some(Format::Pcap) => self.decoder.layout().is_some(),
+                format => format.is_some(),
+            }
             && self.ahead.may_look()
     }
 

@@ -19,8 +19,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Bytes of a part at most: with its results it fits a core's second-level cache.
 const PART_BYTES_MAX: usize = 256 << 10;
-/// Threads beside the decoder's at most: it has its own work with each part, which is the limit beyond.
-const HELPERS_MAX: usize = 3;
+/// Threads beside the decoder's at most.
+const HELPERS_MAX: usize = 15;
 /// Parts that a thread may be ahead of the decoder.
 const PARTS_AHEAD: usize = 2;
 /// Bytes for which one check decides whether they are in the page cache.
@@ -151,8 +151,20 @@ impl Drop for Crew {
     }
 }
 
+/// A guard that ends the crew when its thread panics: the decoder then reads on by itself.
+struct Alarm<'a>(&'a Shared);
+
+impl Drop for Alarm<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.end();
+        }
+    }
+}
+
 /// A thread: reads parts until there are no more.
 fn help(shared: &Shared, done: &Sender<Done>) {
+    let _alarm = Alarm(shared);
     let mut looker = Looker::default();
     loop {
         let mut work = shared.work();

@@ -99,11 +99,21 @@ impl Input {
         matches!(self.kind, InputKind::Regular(_, None))
     }
 
-    /// Another handle of a regular file that is not followed, and the offset that is read next; `None` for others.
-    pub(super) fn regular(&self) -> Option<Result<(File, u64)>> {
+    /// Another handle of a regular file that is not followed, and the offset that is read next; `None` for others, and
+    /// without a descriptor for it.
+    pub(super) fn regular(&self) -> Option<(File, u64)> {
         let InputKind::Regular(file, None) = &self.kind else { return None };
-        let cloned = file.reader.file.try_clone().trying(|| "duplicate the handle of a file");
-        Some(cloned.map(|cloned| (cloned, file.offset)))
+        Some((file.reader.file.try_clone().ok()?, file.offset))
+    }
+
+    /// Returns whether a regular file has bytes that were not read.
+    pub(super) fn has_more(&self) -> bool {
+        match &self.kind {
+            InputKind::Regular(file, _) => {
+                file.reader.file.metadata().is_ok_and(|found| found.len() > file.offset)
+            }
+            InputKind::Stream(_) | InputKind::Fifo(_) => true,
+        }
     }
 
     /// Continues at `offset`, in a regular file.

@@ -16,7 +16,7 @@ pub(super) struct Room {
 pub(super) struct Part {
     pub(super) room: Room,
     pub(super) bytes: usize,
-    /// Its offset in the file, if the part was looked at.
+    /// Its offset in the file, if a crew has read it.
     pub(super) offset: u64,
     pub(super) glance: Option<Glance>,
 }

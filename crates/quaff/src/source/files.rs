@@ -18,7 +18,7 @@ use crate::plan::{ReadPlan, SNAPLEN_MAX};
 use crate::tally::{InputTally, LaneTally, Terms};
 use crate::{Error, Result};
 use interface_run::InterfaceRun;
-use look::{FileFacts, FileLook, SeenFrames, describe, has_options};
+use look::{FileFacts, FileLook, SeenFrames, Times, describe, has_options};
 use quaff_file::read::{Advance, CaptureFile, Error as FileError, Options};
 use quaff_file::tally::Counts;
 use quaff_file::verify::LedgerBuilder;
@@ -80,9 +80,8 @@ pub(crate) struct Files {
     /// The output holds counters.
     has_counters: bool,
     gauges: Arc<LaneGauges>,
-    /// The work of threads on the packets, and the most threads of a file.
+    /// The work of threads on the packets.
     front: FrontPlace,
-    helpers_max: Option<usize>,
     /// The look behind the batch that was returned last, if a thread has described it.
     seen: Option<Box<SeenFrames>>,
 }
@@ -119,7 +118,7 @@ struct Pending {
 struct FileOrder {
     /// The present file, until its first frame was seen.
     begun: Option<String>,
-    /// The file before it, and the time of the last frame so far, ns since 1970.
+    /// The file before it, and the latest time so far, ns since 1970.
     before: Option<(String, u64)>,
     present: String,
     is_noted: bool,
@@ -130,8 +129,8 @@ impl FileOrder {
         self.begun = Some(name);
     }
 
-    /// Takes the times of the first and the last frame of a batch.
-    fn see(&mut self, first_ns: u64, last_ns: u64, notes: &mut Vec<String>) {
+    /// Takes the time of the first frame of a batch, and the latest one.
+    fn see(&mut self, first_ns: u64, latest_ns: u64, notes: &mut Vec<String>) {
         if let Some(name) = self.begun.take() {
             let overlap = self.before.as_ref().filter(|(_, before_ns)| first_ns < *before_ns);
             if let Some((before, before_ns)) = overlap.filter(|_| !self.is_noted) {
@@ -144,7 +143,7 @@ impl FileOrder {
             }
             self.present = name;
         }
-        let latest_ns = self.before.take().map_or(last_ns, |(_, before_ns)| before_ns.max(last_ns));
+        let latest_ns = self.before.take().map_or(latest_ns, |(_, before_ns)| before_ns.max(latest_ns));
         self.before = Some((self.present.clone(), latest_ns));
     }
 }
@@ -176,7 +175,9 @@ impl Files {
     ) -> Self {
         let mut files = Self::new(plan, format, interfaces, stop, Arc::default());
         (files.translation.numbers, files.translation.knows_origin) = (numbers, true);
-        files.helpers_max = Some(1);
+        // Each file of a merge has one of its own.
+        let cores = quaff_os::cpu::allowed().map_or(1, |cores| cores.len());
+        files.plan.lanes = files.plan.lanes.or(Some(cores.min(2)));
         files.front = Arc::new(FrontPlan::default().into());
         files
     }
@@ -230,7 +231,6 @@ impl Files {
             has_counters: format == Format::Pcapng,
             gauges,
             front: FrontPlace::default(),
-            helpers_max: None,
             seen: None,
         };
         files.packet_bytes_max = files.plan.packet_bytes_max.max(SNAPLEN_MAX);
@@ -405,7 +405,8 @@ impl Files {
         self.wire_bytes += wire_bytes;
         self.truncated += truncated;
         if let (Some(first), Some(last)) = (frames.first(), frames.last()) {
-            self.order.see(first.time_ns, last.time_ns, &mut self.input.notes);
+            let latest_ns = frames.iter().map(|frame| frame.time_ns).max().unwrap_or(last.time_ns);
+            self.order.see(first.time_ns, latest_ns, &mut self.input.notes);
             self.last_ns = last.time_ns;
         }
         self.failure = walked.err();
@@ -427,8 +428,8 @@ impl Files {
         self.frames += seen.packets;
         self.wire_bytes += seen.wire_bytes;
         self.truncated += seen.truncated;
-        if let Some((first_ns, last_ns)) = seen.times {
-            self.order.see(first_ns, last_ns, &mut self.input.notes);
+        if let Some(Times { first_ns, last_ns, latest_ns }) = seen.times {
+            self.order.see(first_ns, latest_ns, &mut self.input.notes);
             self.last_ns = last_ns;
         }
         std::mem::swap(frames, &mut seen.frames);
@@ -472,7 +473,7 @@ impl Files {
                 follow: self.plan.follow,
                 stop: self.stop.clone(),
                 buffer_bytes: self.plan.buffer_bytes,
-                helpers_max: self.helpers_max,
+                helpers: self.plan.lanes.map(|lanes| lanes.saturating_sub(1)),
             };
             self.translation.begin_section();
             match self.open_file(&path, options) {

@@ -254,7 +254,7 @@ impl Args {
         self.check_memory(memory::free_bytes(), lanes + more_rings)?;
         let flush_default = Duration::from_millis(if self.has_reader() { 200 } else { 1000 });
         let (cores, writer_cpu) = self.cores.place(&names, lanes)?;
-        let input = self.lanes.plan(names, &cores, more_rings);
+        let input = (self.lanes.plan(names, &cores, more_rings), self.lanes.of_files());
         let mut input = InputPlan {
             via: *self.via,
             take_from_host: self.take_from_host,

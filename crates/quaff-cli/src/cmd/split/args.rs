@@ -226,7 +226,7 @@ impl Args {
     fn input_plan(&self) -> anyhow::Result<InputPlan> {
         let cores = self.cpu.as_slice();
         let lanes = self.lanes.plan(interfaces_named(self.input.interfaces())?, cores, 0);
-        Ok(self.input.add_to(lanes, self.input_files(), cores))
+        Ok(self.input.add_to((lanes, self.lanes.of_files()), self.input_files(), cores))
     }
 
     /// The format of --format, or of the suffix of the first file.

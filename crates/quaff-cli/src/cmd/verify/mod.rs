@@ -39,7 +39,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let follow = *args.follow;
     let shell = follow.then(|| Shell::new(Settings::default())).transpose()?;
     let stop = shell.as_ref().map(|shell| shell.stop().clone()).unwrap_or_default();
-    let reading = read::Options { salvage: *args.salvage, follow, stop, ..read::Options::default() };
+    let helpers = args.lanes.of_files().map(|lanes| lanes - 1);
+    let reading = read::Options { salvage: *args.salvage, follow, stop, helpers, ..read::Options::default() };
     let written = args.html.as_deref().map(WrittenFile::open).transpose()?;
     if !*args.no_sandbox {
         let page: Vec<_> = args.html.iter().map(PathBuf::as_path).collect();

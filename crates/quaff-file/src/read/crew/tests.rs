@@ -43,7 +43,13 @@ struct Found {
 }
 
 fn read(path: &Path, part_bytes: usize, has_looks: bool) -> Found {
-    let options = Options { buffer_bytes: Some(part_bytes), ..Options::default() };
+    let helpers = if has_looks { 2 } else { 0 };
+    read_by(path, part_bytes, helpers, || Box::new(Note))
+}
+
+/// Reads with this number of threads beside the decoder's.
+fn read_by(path: &Path, part_bytes: usize, helpers: usize, look: fn() -> Box<dyn Look>) -> Found {
+    let options = Options { buffer_bytes: Some(part_bytes), helpers: Some(helpers), ..Options::default() };
     let mut file = CaptureFile::open_with(path, options).unwrap();
     let (mut items, mut count) = (Vec::new(), 0);
     let end = loop {
@@ -65,8 +71,8 @@ fn read(path: &Path, part_bytes: usize, has_looks: bool) -> Found {
         if let Err(error) = walked {
             break error.to_string();
         }
-        if has_looks && file.wants_look() {
-            file.look(Arc::new(|| Box::new(Note)));
+        if file.wants_look() {
+            file.look(Arc::new(look));
         }
     };
     Found { items, seen: count, end: format!("{end} {} {:?}", file.offset(), file.corrections()) }
@@ -85,10 +91,6 @@ fn assert_equal(bytes: &[u8], part_bytes: usize) -> usize {
     );
     assert_eq!((with.end, without.seen), (without.end, 0));
     with.seen
-}
-
-fn has_threads() -> bool {
-    std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1)
 }
 
 /// A pcap file with packets of these contents.
@@ -113,10 +115,32 @@ fn packets_are_seen_once_and_in_order() {
     let file = pcap(&packets);
     for part_bytes in [4096, 64 << 10, 1 << 20] {
         let seen = assert_equal(&file, part_bytes);
-        assert!(!has_threads() || seen > 10_000, "{seen} of 40,000 packets in parts of {part_bytes} bytes");
+        assert!(seen > 10_000, "{seen} of 40,000 packets in parts of {part_bytes} bytes");
     }
     // Cut in a packet.
     assert_equal(&file[..file.len() - 7], 64 << 10);
+}
+
+/// Panics on threads of the crew.
+struct Panicking;
+
+impl Look for Panicking {
+    fn look(&mut self, decoder: &mut Decoder, part: &[u8], rest: &mut &[u8], seen: &mut Option<Seen>) {
+        assert!(std::thread::current().name() != Some("quaff-look"), "a made panic");
+        Note.look(decoder, part, rest, seen);
+    }
+}
+
+#[test]
+fn a_thread_that_panics_costs_no_packet_and_the_decoder_no_wait() {
+    let packets: Vec<_> = (0..20_000usize).map(|at| vec![at as u8; 40 + at * 7919 % 1400]).collect();
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(&pcap(&packets)).unwrap();
+    let without = read(file.path(), 4096, false);
+    for helpers in [1, 3] {
+        let with = read_by(file.path(), 4096, helpers, || Box::new(Panicking));
+        assert!(with.items == without.items && with.end == without.end, "{helpers} threads");
+    }
 }
 
 #[test]

@@ -22,8 +22,16 @@ pub(super) struct SeenFrames {
     pub(super) packets: u64,
     pub(super) wire_bytes: u64,
     pub(super) truncated: u64,
-    /// The times of the first and the last frame, ns since 1970; `None` without one.
-    pub(super) times: Option<(u64, u64)>,
+    /// `None` without a frame.
+    pub(super) times: Option<Times>,
+}
+
+/// The times of frames, ns since 1970.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Times {
+    pub(super) first_ns: u64,
+    pub(super) last_ns: u64,
+    pub(super) latest_ns: u64,
 }
 
 /// The properties of a file that a look needs.
@@ -107,11 +115,7 @@ impl Look for FileLook {
                 }
             }
         }
-        frames.times = frames
-            .frames
-            .first()
-            .map(|frame| frame.time_ns)
-            .zip(frames.frames.last().map(|frame| frame.time_ns));
+        frames.times = times_of(&frames.frames);
         let SeenFrames { frames: list, ready, .. } = &mut *frames;
         let filtered = self.front.pass(part, list, ready);
         frames.filtered = filtered;
@@ -149,4 +153,10 @@ pub(super) fn describe(
         flags,
         interface,
     }
+}
+
+fn times_of(frames: &[Frame]) -> Option<Times> {
+    let (first, last) = frames.first().zip(frames.last())?;
+    let latest_ns = frames.iter().map(|frame| frame.time_ns).max()?;
+    Some(Times { first_ns: first.time_ns, last_ns: last.time_ns, latest_ns })
 }

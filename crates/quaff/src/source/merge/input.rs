@@ -7,6 +7,7 @@ use crate::plan::ReadPlan;
 use crate::source::files::{Files, Numbers};
 use crate::source::{Pull, Source};
 use quaff_file::Interfaces;
+use quaff_file::read::BUFFER_BYTES;
 use quaff_file::write::Format;
 use quaff_os::Stop;
 use std::path::{Path, PathBuf};
@@ -24,8 +25,10 @@ pub(super) struct Opening {
 
 impl Opening {
     fn open(&self, path: &Path, buffer_bytes: usize) -> Box<Files> {
-        let plan =
-            ReadPlan { files: vec![path.to_owned()], buffer_bytes: Some(buffer_bytes), ..self.plan.clone() };
+        // With smaller buffers there are many files, and no memory for parts of each.
+        let lanes = if buffer_bytes < BUFFER_BYTES { Some(1) } else { self.plan.lanes };
+        let (files, buffer_bytes) = (vec![path.to_owned()], Some(buffer_bytes));
+        let plan = ReadPlan { files, buffer_bytes, lanes, ..self.plan.clone() };
         let (interfaces, numbers) = (self.interfaces.clone(), self.numbers.clone());
         Box::new(Files::one_of(plan, self.format, interfaces, numbers, self.stop.clone()))
     }
