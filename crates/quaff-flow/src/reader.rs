@@ -137,7 +137,8 @@ impl HeaderReader {
 impl HeaderBatch {
     /// An empty batch with room for the headers of this number of packets.
     pub(crate) fn with_capacity(packets: usize) -> Self {
-        Self { headers: Vec::with_capacity(packets), ..Self::default() }
+        let (headers, turns) = (Vec::with_capacity(packets), Vec::with_capacity(packets));
+        Self { headers, turns, ..Self::default() }
     }
 
     /// The packets that [`Meter::take_read`](crate::meter::Meter::take_read) needs, by their numbers in the part.

@@ -155,6 +155,7 @@ impl Run {
         let (interfaces, is_live, places) = (&sources.interfaces, sources.is_live, self.plan.places());
         for (lane, ((source, mut stages), end)) in sources.lanes.into_iter().zip(stages).zip(ends).enumerate()
         {
+            let end_stages = end.stages.len();
             stages.extend(end.stages);
             if let Some((proofs, _)) = &self.proofs {
                 let gauges = source.gauges.clone();
@@ -164,9 +165,11 @@ impl Run {
                 stages.push(Box::new(Prove::new(lane, interfaces.clone(), kind, gauges, proofs.clone())));
             }
             let front_stages = usize::from(filter.is_some());
+            // A stage of the product may hold frames back.
+            let has_front = self.plan.has_front() && end_stages == 0;
             // A front reads frames as the output gets them.
             let output = end.front.filter(|_| stages.len() == front_stages);
-            if self.plan.has_front() {
+            if has_front {
                 // Nothing else sets it.
                 let _ = source.front.set(FrontPlan { filter: filter.clone(), output });
             }

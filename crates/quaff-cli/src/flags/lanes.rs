@@ -23,7 +23,7 @@ const SPREADS: [Choice<Spread>; 4] = [
 pub(crate) struct SpreadArgs {
     /// Lanes of each interface, each with a ring and a thread; 'auto' is one for each receive queue, but no more than
     /// there are cores [default: 1]. Of files, threads that share each of them; 'auto', the default, is one for each
-    /// core, up to 4
+    /// core, up to 4; at most 16
     ///
     /// The kernel deals the packets of the interface to them. All lanes begin and end together, and the file has one
     /// interface. The results of files are the same with any number.

@@ -42,7 +42,7 @@ pub(super) struct ReadAhead {
     state: Arc<FileState>,
     /// Size of each buffer.
     bytes: usize,
-    /// Threads of a crew.
+    /// Threads of a crew; 0 after it has ended.
     helpers: usize,
     /// Their number was asked for.
     is_given: bool,
@@ -201,6 +201,8 @@ impl ReadAhead {
         let Reading::Crew(crew, offset) = std::mem::replace(&mut self.reading, Reading::Over) else {
             return Ok(());
         };
+        // No other crew: after the page cache a thread reads, and at the end of a file that grows there is little more.
+        self.helpers = 0;
         if let Some(input) = crew.end(offset) {
             let buffer = Buffer::new(self.bytes).map_err(|error| Failure::Os(error.errno))?;
             self.reading = Reading::Here(Here { feed: Feed::Plain(input), buffer: Some(buffer), parts: 0 });

@@ -14,6 +14,6 @@ pub struct Options {
     /// Size of each of the buffers, at most [`BUFFERS`](super::BUFFERS), that a file is read into; `None` is the size
     /// that is fastest for one file.
     pub buffer_bytes: Option<usize>,
-    /// Threads that read and look beside the decoder's; `None` is one for each other core.
+    /// Threads that read and look beside the decoder's; `None` is one for each other core, up to 3.
     pub helpers: Option<usize>,
 }

@@ -165,20 +165,22 @@ impl Files {
     }
 
     /// One file among several that are read side by side: nothing of it is read yet. Equal interfaces of sections with
-    /// different origins stay apart.
+    /// different origins stay apart. With `has_front`, a thread describes frames ahead.
     pub(super) fn one_of(
         plan: ReadPlan,
         format: Format,
-        interfaces: Interfaces,
-        numbers: Numbers,
+        (interfaces, numbers): (Interfaces, Numbers),
         stop: Stop,
+        has_front: bool,
     ) -> Self {
         let mut files = Self::new(plan, format, interfaces, stop, Arc::default());
         (files.translation.numbers, files.translation.knows_origin) = (numbers, true);
         // Each file of a merge has one of its own.
         let cores = quaff_os::cpu::allowed().map_or(1, |cores| cores.len());
         files.plan.lanes = files.plan.lanes.or(Some(cores.min(2)));
-        files.front = Arc::new(FrontPlan::default().into());
+        if has_front {
+            files.front = Arc::new(FrontPlan::default().into());
+        }
         files
     }
 

@@ -25,12 +25,12 @@ pub(super) struct Opening {
 
 impl Opening {
     fn open(&self, path: &Path, buffer_bytes: usize) -> Box<Files> {
+        let plan =
+            ReadPlan { files: vec![path.to_owned()], buffer_bytes: Some(buffer_bytes), ..self.plan.clone() };
         // With smaller buffers there are many files, and no memory for parts of each.
-        let lanes = if buffer_bytes < BUFFER_BYTES { Some(1) } else { self.plan.lanes };
-        let (files, buffer_bytes) = (vec![path.to_owned()], Some(buffer_bytes));
-        let plan = ReadPlan { files, buffer_bytes, lanes, ..self.plan.clone() };
+        let has_front = buffer_bytes >= BUFFER_BYTES;
         let (interfaces, numbers) = (self.interfaces.clone(), self.numbers.clone());
-        Box::new(Files::one_of(plan, self.format, interfaces, numbers, self.stop.clone()))
+        Box::new(Files::one_of(plan, self.format, (interfaces, numbers), self.stop.clone(), has_front))
     }
 }
 
