@@ -2,6 +2,7 @@
 
 use crate::read::{Advance, CaptureFile, Look, Options, Seen};
 use proptest::prelude::*;
+use quaff_os::disk::Reader;
 use quaff_wire::Record;
 use quaff_wire::decode::{Decoder, Item, Step};
 use quaff_wire::pcapng::{Interface, Section, epb, epb_bytes, idb, padding, shb};
@@ -113,9 +114,13 @@ fn deceptive() -> Vec<u8> {
 fn packets_are_seen_once_and_in_order() {
     let packets: Vec<_> = (0..40_000usize).map(|at| vec![at as u8; 40 + at * 7919 % 1400]).collect();
     let file = pcap(&packets);
+    let mut cached = tempfile::NamedTempFile::new().unwrap();
+    cached.write_all(&file).unwrap();
+    // Before Linux 6.5 nothing tells what is in the page cache, so no crew reads it.
+    let has_crew = Reader::open(cached.path()).unwrap().is_in_memory(0, file.len() as u64);
     for part_bytes in [4096, 64 << 10, 1 << 20] {
         let seen = assert_equal(&file, part_bytes);
-        assert!(seen > 10_000, "{seen} of 40,000 packets in parts of {part_bytes} bytes");
+        assert!(!has_crew || seen > 10_000, "{seen} of 40,000 packets in parts of {part_bytes} bytes");
     }
     // Cut in a packet.
     assert_equal(&file[..file.len() - 7], 64 << 10);
