@@ -3,7 +3,7 @@
 
 use crate::support::{
     self, Bench, Ended, PATIENCE, QUAFF, assert_lossless, bpf_lab, fails, finish, interrupt, run,
-    send_by_each_core, set_queues, tool,
+    send_by_each_core, set_free_queues, set_queues, tool,
 };
 use quaff_file::read::CaptureFile;
 use quaff_lab::{ChildProcess, LabPlan};
@@ -324,7 +324,8 @@ fn added_queues_are_reported_and_queues_of_lanes_stay() {
     let Some(bench) = Bench::of(test, 1 << 27, &plan) else { return };
     let (rx, tx) = (&bench.lab.rx, &bench.lab.tx);
     for via in WAYS {
-        assert!(set_queues(tx, "tx0 tx 1") && set_queues(rx, "rx0 rx 1"), "one queue");
+        set_free_queues(tx, "tx0 tx 1");
+        set_free_queues(rx, "rx0 rx 1");
         let file = bench.path("queues.pcapng");
         let mut running = bench.capture(&["--via", via, "--take-from-host", "-w", &file]);
         send_by_each_core(&bench.lab);

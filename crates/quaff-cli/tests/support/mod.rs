@@ -205,6 +205,16 @@ pub(crate) fn set_queues(netns: &Netns, args: &str) -> bool {
     command.arg("-L").args(args.split(' ')).output().expect("it runs").status.success()
 }
 
+/// As [`set_queues`], as soon as the kernel does it: it lets go of the queue of a closed AF_XDP socket a while after
+/// the process has ended (`xp_put_pool`), and refuses to take the queue away until then.
+pub(crate) fn set_free_queues(netns: &Netns, args: &str) {
+    let begun = Instant::now();
+    while !set_queues(netns, args) {
+        assert!(begun.elapsed() < PATIENCE, "ethtool -L {args} is refused");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 /// Sends 1000 frames from tx0 by each of two cores. A frame leaves by the queue of the core that sends it, and
 /// arrives by the same.
 pub(crate) fn send_by_each_core(lab: &Lab) {
