@@ -62,7 +62,7 @@ impl Program {
             ops.push(op);
         }
         check_memory(&ops)?;
-        let steps = ops.iter().map(|op| Step::from(*op)).collect();
+        let steps = (0..ops.len()).map(|at| Step::both(&ops[at..]).unwrap_or(Step::from(ops[at]))).collect();
         Ok(Self { insns: insns.into(), ops: ops.into(), steps })
     }
 
@@ -116,19 +116,88 @@ fn check_memory(ops: &[Op]) -> Result<(), ProgramError> {
 }
 
 /// An instruction in the form for the loop: frequent instructions have a variant of their own, so that one lookup
-/// decides.
+/// decides, and a load with the test of its value has one for both. The test stays in its place after that, for jumps
+/// to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     Byte(u32),
     Half(u32),
     Word(u32),
-    Equal { k: u32, yes: u8, no: u8 },
-    Greater { k: u32, yes: u8, no: u8 },
-    GreaterEqual { k: u32, yes: u8, no: u8 },
-    Set { k: u32, yes: u8, no: u8 },
+    Equal {
+        k: u32,
+        yes: u8,
+        no: u8,
+    },
+    Greater {
+        k: u32,
+        yes: u8,
+        no: u8,
+    },
+    GreaterEqual {
+        k: u32,
+        yes: u8,
+        no: u8,
+    },
+    Set {
+        k: u32,
+        yes: u8,
+        no: u8,
+    },
     And(u32),
     Return(u32),
+    HeaderX(u32),
+    /// A half-word at X + `k`.
+    HalfX(u32),
+    /// A byte at `at` that equals `k` or not; so the following, and their jumps lead over the test.
+    ByteEqual {
+        at: u32,
+        k: u32,
+        yes: u8,
+        no: u8,
+    },
+    HalfEqual {
+        at: u32,
+        k: u32,
+        yes: u8,
+        no: u8,
+    },
+    WordEqual {
+        at: u32,
+        k: u32,
+        yes: u8,
+        no: u8,
+    },
+    /// A half-word that has bits of `k` set or not.
+    HalfSet {
+        at: u32,
+        k: u32,
+        yes: u8,
+        no: u8,
+    },
+    /// A half-word at X + `at`.
+    HalfXEqual {
+        at: u32,
+        k: u32,
+        yes: u8,
+        no: u8,
+    },
     Other(Op),
+}
+
+impl Step {
+    /// The first two of `ops`, if there is a variant for both.
+    fn both(ops: &[Op]) -> Option<Self> {
+        let [load, Op::Branch { test, with: Operand::K(k), yes, no }, ..] = *ops else { return None };
+        let (yes, no) = (yes.checked_add(1)?, no.checked_add(1)?);
+        match (load, test) {
+            (Op::Load(Size::Byte, at), Test::Equal) => Some(Self::ByteEqual { at, k, yes, no }),
+            (Op::Load(Size::Half, at), Test::Equal) => Some(Self::HalfEqual { at, k, yes, no }),
+            (Op::Load(Size::Word, at), Test::Equal) => Some(Self::WordEqual { at, k, yes, no }),
+            (Op::Load(Size::Half, at), Test::Set) => Some(Self::HalfSet { at, k, yes, no }),
+            (Op::LoadX(Size::Half, at), Test::Equal) => Some(Self::HalfXEqual { at, k, yes, no }),
+            _ => None,
+        }
+    }
 }
 
 impl From<Op> for Step {
@@ -145,6 +214,8 @@ impl From<Op> for Step {
             },
             Op::Alu(Alu::And, Operand::K(k)) => Self::And(k),
             Op::Return(k) => Self::Return(k),
+            Op::HeaderX(k) => Self::HeaderX(k),
+            Op::LoadX(Size::Half, k) => Self::HalfX(k),
             _ => Self::Other(op),
         }
     }

@@ -51,6 +51,23 @@ impl Program {
                 Step::Set { k, yes, no } => skip(a & k != 0, yes, no),
                 Step::And(k) => machine.set(Some(a & k)),
                 Step::Return(k) => return k,
+                Step::HeaderX(k) => machine.set_x(header_bytes(bytes, k)),
+                Step::HalfX(k) => machine.set(machine.load_x(bytes, Size::Half, k)),
+                Step::ByteEqual { at, k, yes, no } => {
+                    machine.test(bytes.load(Size::Byte, at), |a| a == k, yes, no)
+                }
+                Step::HalfEqual { at, k, yes, no } => {
+                    machine.test(bytes.load(Size::Half, at), |a| a == k, yes, no)
+                }
+                Step::WordEqual { at, k, yes, no } => {
+                    machine.test(bytes.load(Size::Word, at), |a| a == k, yes, no)
+                }
+                Step::HalfSet { at, k, yes, no } => {
+                    machine.test(bytes.load(Size::Half, at), |a| a & k != 0, yes, no)
+                }
+                Step::HalfXEqual { at, k, yes, no } => {
+                    machine.test(machine.load_x(bytes, Size::Half, at), |a| a == k, yes, no)
+                }
                 Step::Other(op) => machine.step(op, bytes),
             };
             match flow {
@@ -90,6 +107,19 @@ impl Machine {
         Flow::Skip(0)
     }
 
+    /// Sets A, and jumps by a test of it.
+    #[inline]
+    fn test(&mut self, value: Option<u32>, holds: impl Fn(u32) -> bool, yes: u8, no: u8) -> Flow {
+        let Some(value) = value else { return Flow::Return(0) };
+        self.a = value;
+        skip(holds(value), yes, no)
+    }
+
+    #[inline]
+    fn load_x<B: Bytes + ?Sized>(&self, bytes: &B, size: Size, k: u32) -> Option<u32> {
+        self.x.checked_add(k).and_then(|at| bytes.load(size, at))
+    }
+
     #[inline]
     fn set_x(&mut self, value: Option<u32>) -> Flow {
         let Some(value) = value else { return Flow::Return(0) };
@@ -105,8 +135,8 @@ impl Machine {
         };
         match op {
             Op::Load(size, k) => self.set(bytes.load(size, k)),
-            Op::LoadX(size, k) => self.set(self.x.checked_add(k).and_then(|at| bytes.load(size, at))),
-            Op::HeaderX(k) => self.set_x(bytes.load(Size::Byte, k).map(|byte| (byte & 0xf) << 2)),
+            Op::LoadX(size, k) => self.set(self.load_x(bytes, size, k)),
+            Op::HeaderX(k) => self.set_x(header_bytes(bytes, k)),
             Op::Branch { test, with, yes, no } => skip(holds(test, self.a, value(with)), yes, no),
             Op::Jump(far) => Flow::Skip(far as usize),
             Op::Return(k) => Flow::Return(k),
@@ -133,6 +163,12 @@ impl Machine {
         self.memory[word(slot)] = value;
         Flow::Skip(0)
     }
+}
+
+/// The length of the IPv4 header that begins at `at`.
+#[inline]
+fn header_bytes<B: Bytes + ?Sized>(bytes: &B, at: u32) -> Option<u32> {
+    bytes.load(Size::Byte, at).map(|byte| (byte & 0xf) << 2)
 }
 
 #[inline]
@@ -252,6 +288,34 @@ mod tests {
             }
             let len = [(code::LD | code::LEN, 0), RET_A];
             prop_assert_eq!(run(&len, &tagged), run(&len, &plain));
+        }
+    }
+
+    proptest! {
+        /// A load and its test, by one step or by two, whether a jump leads to the test or not.
+        #[test]
+        fn a_load_and_its_test_are_one_step_with_the_meaning_of_two(
+            frame in prop::collection::vec(0u8..3, 0..12), at in 0u32..12, from in 0u32..12, x in 0u32..4,
+            k in prop_oneof![0u32..4, any::<u32>()], jt in 0u8..2, jf in 0u8..2, is_over in any::<bool>(),
+        ) {
+            let loads = [code::B | code::ABS, code::H | code::ABS, code::W | code::ABS, code::H | code::IND];
+            for (load, test) in loads.into_iter().flat_map(|load| [code::JEQ, code::JSET].map(|test| (load, test))) {
+                let insn = |code, jt, jf, k| Insn { code, jt, jf, k };
+                let is_over = u32::from(is_over);
+                let program = [
+                    insn(code::LDX | code::IMM, 0, 0, x),
+                    insn(code::LD | code::B | code::ABS, 0, 0, from),
+                    insn(code::JMP | code::JA, 0, 0, is_over),
+                    insn(code::LD | load, 0, 0, at),
+                    insn(code::JMP | test, jt, jf, k),
+                    insn(code::RET, 0, 0, 7),
+                    insn(code::RET | code::A, 0, 0, 0),
+                ];
+                let program = Program::new(&program).expect("a program");
+                let apart = Program { steps: program.ops.iter().map(|op| Step::from(*op)).collect(), ..program.clone() };
+                prop_assert!(test == code::JSET || program.steps[3] != apart.steps[3]);
+                prop_assert_eq!(program.run(&subject(&frame)), apart.run(&subject(&frame)));
+            }
         }
     }
 
