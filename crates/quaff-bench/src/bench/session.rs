@@ -14,7 +14,6 @@ use quaff_lab::topology::{Sent, Site, Watch};
 use quaff_lab::traffic::Traffic;
 use quaff_lab::{Lab, LabPlan, Layout};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// The environment of a bench.
 #[derive(Debug, Clone, Default)]
@@ -162,8 +161,7 @@ impl Session {
 
     /// The equipment of runs without traffic.
     pub(super) fn bench(&self) -> Bench<'_> {
-        let (site, cores, start_wait) = (self.sites[0].as_ref(), self.cores, Duration::ZERO);
-        Bench { site, quaff: &self.quaff, place: &self.place, cores, start_wait }
+        Bench { site: self.sites[0].as_ref(), quaff: &self.quaff, place: &self.place, cores: self.cores }
     }
 
     /// Replaces the lab by one whose interface has a receive queue for each lane of `setting`.
@@ -201,8 +199,8 @@ impl CaseRunner for Session {
         let Present { rival, program, .. } = present;
         come_to_rest(&self.place.path)?;
         let site = self.sites[interface].as_ref();
-        let (cores, start_wait) = (self.cores(setting), Duration::ZERO);
-        let bench = Bench { site, quaff: &self.quaff, place: &self.place, cores, start_wait };
+        let cores = self.cores(setting);
+        let bench = Bench { site, quaff: &self.quaff, place: &self.place, cores };
         let run = bench.run(rival, program, traffic, setting, watch)?;
         Ok(Run { command: self.command(present, setting, interface), ..run })
     }

@@ -168,8 +168,8 @@ impl<'a> Capturer<'a> {
         })
     }
 
-    /// Waits until it captures, and then for `start_wait`.
-    pub(super) fn ready(&mut self, start_wait: Duration, watch: Watch<'_>) -> Result<()> {
+    /// Waits until it captures.
+    pub(super) fn ready(&mut self, watch: Watch<'_>) -> Result<()> {
         let begun = Instant::now();
         while !self.is_ready(begun) {
             if self.running()?.has_ended()? {
@@ -183,7 +183,7 @@ impl<'a> Capturer<'a> {
             pause(watch, Stage::Starting)?;
         }
         let begun = Instant::now();
-        while begun.elapsed() < start_wait.max(READY_SETTLE) {
+        while begun.elapsed() < READY_SETTLE {
             pause(watch, Stage::Starting)?;
         }
         self.pids = self.mark.carriers();

@@ -13,7 +13,7 @@ impl Bench<'_> {
     pub fn idle(&self, tool: &Tool, program: &Path, idle: Duration, watch: Watch<'_>) -> Result<Duration> {
         let setting = Setting::default();
         let mut capturer = Capturer::start(self, tool, program, &setting, &[self.cores.capturer])?;
-        capturer.ready(self.start_wait, watch)?;
+        capturer.ready(watch)?;
         capturer.rest(watch)?;
         let pid = capturer.pid()?;
         let before = on_core(pid)?;

@@ -102,7 +102,7 @@ impl Bench<'_> {
             capturers.push(Capturer::start(self, tool, program, setting, &cores)?);
         }
         for capturer in &mut capturers {
-            capturer.ready(self.start_wait, watch)?;
+            capturer.ready(watch)?;
         }
         let mut look = || capturers.iter_mut().for_each(Capturer::look);
         let sent = self.site.send(traffic, self.cores.generator, watch, &mut look)?;

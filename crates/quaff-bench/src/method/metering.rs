@@ -145,7 +145,7 @@ impl MeterBench<'_> {
         watch: Watch<'_>,
     ) -> Result<MeterRun> {
         self.run(meter, program, None, load, |run, mut capturer| {
-            capturer.ready(Duration::ZERO, watch)?;
+            capturer.ready(watch)?;
             let sent = self.site.send(traffic, self.cores.generator, watch, &mut || capturer.look())?;
             capturer.settle(u64::MAX, watch)?;
             let ended = capturer.stop(watch)?;
@@ -214,7 +214,7 @@ impl MeterBench<'_> {
         let not = |what: String| Error::Tool { name: meter.name.clone(), what };
         let tool = meter.command(&places).map_err(not)?;
         let (site, quaff) = (self.site, self.site.quaff.as_path());
-        let bench = Bench { site, quaff, place: self.place, cores: self.cores, start_wait: Duration::ZERO };
+        let bench = Bench { site, quaff, place: self.place, cores: self.cores };
         let setting = Setting { output: Output::Null, ..Setting::default() };
         let on_interface = [self.cores.capturer];
         let cores = if input.is_some() { self.file_cores } else { &on_interface[..] };

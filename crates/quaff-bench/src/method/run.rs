@@ -6,7 +6,6 @@ use quaff_lab::topology::Site;
 use quaff_os::cpu;
 use serde::Serialize;
 use std::path::Path;
-use std::time::Duration;
 
 /// The equipment that all runs of a bench share.
 #[derive(Clone, Copy)]
@@ -18,8 +17,6 @@ pub struct Bench<'a> {
     /// Folder for the files of runs.
     pub place: &'a Place,
     pub cores: Cores,
-    /// Minimum time from a capturer's ready message to the first frame.
-    pub start_wait: Duration,
 }
 
 /// The cores of generator and capturer; different ones if two are usable.

@@ -173,7 +173,7 @@ fn frames_are_counted_in_the_file_whatever_the_tool_reports() {
     let quaff = Path::new(QUAFF);
     let cores = Cores::pick().expect("a core");
     let site = LabSite { lab: bench.lab, quaff: quaff.to_owned() };
-    let method = method::Bench { site: &site, quaff, place: &place, cores, start_wait: Duration::ZERO };
+    let method = method::Bench { site: &site, quaff, place: &place, cores };
     let traffic = Traffic::bytes(512, Some(50_000), 20_000);
     let whole = shipped(quaff).swap_remove(0);
     // It cuts frames before their stamps, and reports no loss.

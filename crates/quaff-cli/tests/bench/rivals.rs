@@ -12,7 +12,6 @@ use quaff_os::testing::assert_when_quiet;
 use quaff_testkit::{skip, test_name};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 const COUNT: u64 = 10_000;
 
@@ -42,8 +41,7 @@ impl Stand {
     fn run_of(&self, content: Content, rival: &Tool, setting: &Setting) -> Run {
         let cores = Cores::pick().expect("a core");
         let quaff = Path::new(QUAFF);
-        let bench =
-            method::Bench { site: &self.site, quaff, place: &self.place, cores, start_wait: Duration::ZERO };
+        let bench = method::Bench { site: &self.site, quaff, place: &self.place, cores };
         let traffic = Traffic { content, ..Traffic::bytes(256, Some(20_000), COUNT) };
         let program = rival.present().expect("it is here").program;
         bench.run(rival, &program, &traffic, setting, &mut |_| true).expect("a result")

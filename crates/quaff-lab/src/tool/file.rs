@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 /// The built-in descriptions, in the order of tables.
-const SHIPPED: [(&str, &str); 14] = [
+const SHIPPED: [(&str, &str); 15] = [
     ("quaff.toml", include_str!("../../tools/quaff.toml")),
     ("tcpdump.toml", include_str!("../../tools/tcpdump.toml")),
     ("dumpcap.toml", include_str!("../../tools/dumpcap.toml")),
@@ -22,6 +22,7 @@ const SHIPPED: [(&str, &str); 14] = [
     ("quaff-inner.toml", include_str!("../../tools/quaff-inner.toml")),
     ("quaff-tap.toml", include_str!("../../tools/quaff-tap.toml")),
     ("quaff-inner-user.toml", include_str!("../../tools/quaff-inner-user.toml")),
+    ("quaff-small-buffer.toml", include_str!("../../tools/quaff-small-buffer.toml")),
 ];
 
 /// All built-in capturers; `quaff` is the path of the executable.

@@ -61,8 +61,7 @@ fn script(text: &str) -> Tool {
 fn run_under(tool: &Tool, setting: &Setting) -> Run {
     let place = Place::find(Some(Path::new("/var/tmp"))).expect("a place");
     let cores = Cores::pick().expect("a core");
-    let bench =
-        Bench { site: &Nowhere, quaff: Path::new("quaff"), place: &place, cores, start_wait: Duration::ZERO };
+    let bench = Bench { site: &Nowhere, quaff: Path::new("quaff"), place: &place, cores };
     let traffic = Traffic::bytes(512, None, OFFERED);
     let program = tool.present().map_or_else(|| tool.program.clone(), |present| present.program);
     bench.run(tool, &program, &traffic, setting, &mut |_| true).expect("whatever it does is a result")
@@ -219,8 +218,7 @@ fn a_watch_ends_a_run_at_once() {
     let tool = script("sleep 64.125");
     let place = Place::find(Some(Path::new("/var/tmp"))).expect("a place");
     let cores = Cores::pick().expect("a core");
-    let bench =
-        Bench { site: &Nowhere, quaff: Path::new("quaff"), place: &place, cores, start_wait: Duration::ZERO };
+    let bench = Bench { site: &Nowhere, quaff: Path::new("quaff"), place: &place, cores };
     let mut looks = 0;
     let traffic = Traffic::bytes(512, None, OFFERED);
     let stopped =

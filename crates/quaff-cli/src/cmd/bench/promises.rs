@@ -143,7 +143,7 @@ impl Bench<'_> {
         match promise {
             Promise::LargeFrames if self.args.long => self.long(),
             Promise::Paced | Promise::SmallFrames | Promise::LargeFrames | Promise::Tunnels => Ok(()),
-            Promise::Cpu | Promise::CpuStenographer | Promise::CpuNull => Ok(()),
+            Promise::Cpu | Promise::CpuStenographer | Promise::CpuNull | Promise::CpuDefault => Ok(()),
             Promise::Lanes | Promise::Tap => Ok(()),
             Promise::Idle => self.idle(),
             Promise::TunnelFile => self.tunnel_file(),

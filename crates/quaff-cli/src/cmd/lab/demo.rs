@@ -29,8 +29,6 @@ use table::{Outcome, Style};
 const OURS: &str = "quaff";
 /// Duration of the measurement of the disk.
 const DISK_TIME: Duration = Duration::from_secs(2);
-/// Time for quaff to make its default buffer resident before the first frame, as in a capture that runs for longer.
-const DEFAULT_WAIT: Duration = Duration::from_secs(3);
 /// Frames of the run that measures the generator.
 const WARM_UP: u64 = 300_000;
 /// Smallest room for a file, bytes, at which the loads differ.
@@ -43,8 +41,8 @@ const SIZES: [u32; 3] = [64, 512, 1500];
 /// Measures the disk, then offers loads relative to its measured write rate to quaff and, if they are installed, to
 /// tcpdump, dumpcap and netsniff-ng: well below it, near it, above it, and small frames as fast as possible. They
 /// run one after the other, on the same core, with the same buffer, onto the same disk; then quaff runs once more
-/// with its default buffer, which has 3 s to become resident. The captured frames are counted in the files. It takes
-/// about three minutes, needs root, and removes its files.
+/// with its default buffer. The captured frames are counted in the files. It takes about three minutes, needs root,
+/// and removes its files.
 ///
 /// Exit status: 0 measured, with or without loss; 1 a capturer failed, or quaff's count of lost frames
 /// differs from the frames missing in its file; 2 the measurement failed.
@@ -159,7 +157,7 @@ impl Demo {
         loads::fit(&mut traffic, room);
         let able = Abilities { disk, pps: 0.0, room };
         let buffer = Some(able.buffer_mib());
-        let (run, _) = self.setup.capture(&self.setup.present[0], &traffic, buffer, Duration::ZERO)?;
+        let (run, _) = self.setup.capture(&self.setup.present[0], &traffic, buffer)?;
         self.setup.done();
         let pps = run.offered_pps();
         let small =
@@ -196,8 +194,7 @@ impl Demo {
         if is_ours {
             self.last = None;
         }
-        let start_wait = if buffer_mib.is_some() { Duration::ZERO } else { DEFAULT_WAIT };
-        let result = self.setup.capture(present, &load.traffic, buffer_mib, start_wait);
+        let result = self.setup.capture(present, &load.traffic, buffer_mib);
         self.setup.done();
         match result {
             Ok((run, dir)) => {
@@ -233,12 +230,11 @@ impl Demo {
             table::WIDTH,
             &format!(
                 "The same traffic to each of {}, one after the other: on core {}, with the same buffer, onto the \
-                 same disk; frames arrive from core {}. Then again to quaff with its default buffer, {} s after \
-                 its start. The files are in {}, and are removed.",
+                 same disk; frames arrive from core {}. Then again to quaff with its default buffer. The files are \
+                 in {}, and are removed.",
                 names.join(", "),
                 cores.capturer,
                 cores.generator,
-                DEFAULT_WAIT.as_secs(),
                 place.parent().display(),
             ),
         );

@@ -19,6 +19,10 @@ const CPU_RATIO_MAX: f64 = 0.25;
 const STENOGRAPHER_CPU_RATIO_MAX: f64 = 1.3;
 /// CPU time per frame into /dev/null, relative to tcpdump.
 const NULL_CPU_RATIO_MAX: f64 = 1.0;
+/// CPU time with the default buffer, relative to that with 256 MiB.
+const DEFAULT_CPU_RATIO_MAX: f64 = 1.3;
+/// The name of quaff with a buffer of 256 MiB.
+const SMALL_BUFFER: &str = "quaff --buffer 256M";
 /// CPU time per frame of a filter in the kernel, relative to the same filter in user space.
 const FILTER_RATIO_MAX: f64 = 0.2;
 /// The name of tcpdump with `quaff pipe` as its reader.
@@ -157,6 +161,10 @@ fn judged(report: &Report, case: &Case) -> Option<Row> {
             NULL_CPU_RATIO_MAX,
             "into /dev/null without loss: CPU time per frame at most that of tcpdump",
         ),
+        ("cpu-default", ours @ "quaff") => {
+            let both = [ours, SMALL_BUFFER].map(|rival| of(rival, whole_cpu_ns));
+            default_cpu(&what, &both, &loss(ours))
+        }
         ("lanes", ours @ "quaff") => {
             let what = format!("{what}, 1,024 flows, by two lanes");
             Row::lossless(Promise::Lanes, &what, &loss(ours), &[])
@@ -182,6 +190,17 @@ fn judged(report: &Report, case: &Case) -> Option<Row> {
         _ => return None,
     };
     Some(row)
+}
+
+/// CPU time per frame of the first of `both`, its start included, relative to the other; and no frame lost.
+fn default_cpu(what: &str, both: &[Samples], lost: &Samples) -> Row {
+    let limit = format!(
+        "{what}: CPU time with the default buffer, its start included, at most {DEFAULT_CPU_RATIO_MAX} times that \
+         with 256 MiB"
+    );
+    let bound = Bound::AtMost(DEFAULT_CPU_RATIO_MAX);
+    let row = Row::ratio(Promise::CpuDefault, limit, bound, nanoseconds, both.split_at(1));
+    row.and(&format!("{} lost", lost.describe(quaff::format::percent)), lost.is_zero())
 }
 
 /// No frame lost in the record of a tap, and none on the line.
@@ -211,6 +230,11 @@ fn cpu_ratio(promise: Promise, (limit, most): (String, f64), all: &[Samples], lo
 
 fn cpu_ns(run: &Run) -> f64 {
     (run.cpu_user_s + run.cpu_system_s) * 1e9 / run.offered.max(1) as f64
+}
+
+/// CPU time per frame, the start included.
+fn whole_cpu_ns(run: &Run) -> f64 {
+    cpu_ns(run) + run.cpu_startup_s * 1e9 / run.offered.max(1) as f64
 }
 
 /// Frames of a line that did not reach its other end.
@@ -290,6 +314,23 @@ mod tests {
             rows(&report("cpu-stenographer", &[("quaff", 0.0, ours), ("stenographer", 0.0, 1.0)]))[0].holds
         };
         assert_eq!((with(1.29), with(1.31)), (Some(true), Some(false)));
+    }
+
+    #[test]
+    fn a_default_buffer_may_cost_a_little_more_its_start_included() {
+        let with = |startup_s, lost| {
+            let mut report = report("cpu-default", &[("quaff", lost, 1.0), (SMALL_BUFFER, 0.0, 1.0)]);
+            report.cases[0].runs.iter_mut().for_each(|run| run.cpu_startup_s = startup_s);
+            rows(&report)[0].clone()
+        };
+        assert_eq!(with(0.25, 0.0).holds, Some(true));
+        assert_eq!(with(0.35, 0.0).holds, Some(false));
+        let lossy = with(0.25, 0.01);
+        assert_eq!(
+            (lossy.holds, lossy.measured.starts_with("quaff 1 % lost, ")),
+            (Some(false), true),
+            "{lossy:?}"
+        );
     }
 
     #[test]

@@ -80,13 +80,12 @@ impl Setup {
         |_| self.no_signal()
     }
 
-    /// One run of `capturer`, and its files. Frames come `start_wait` after it has reported that it captures.
+    /// One run of `capturer`, and its files.
     pub(crate) fn capture(
         &self,
         capturer: &Present,
         traffic: &Traffic,
         buffer_mib: Option<u64>,
-        start_wait: Duration,
     ) -> quaff_lab::Result<(Run, RunDir)> {
         let (needed, free) = (traffic.file_bytes(), self.place.free_bytes()?);
         if needed > free / 10 * 9 {
@@ -97,7 +96,7 @@ impl Setup {
             )));
         }
         let Present { rival, program, .. } = capturer;
-        Bench { start_wait, ..self.bench() }.capture(rival, program, traffic, buffer_mib, &mut |stage| {
+        self.bench().capture(rival, program, traffic, buffer_mib, &mut |stage| {
             self.bar.set_message(format!("{} {}", show::name(&rival.name), stage.describe()));
             self.no_signal()
         })
@@ -113,8 +112,7 @@ impl Setup {
     }
 
     pub(crate) fn bench(&self) -> Bench<'_> {
-        let start_wait = Duration::ZERO;
-        Bench { site: &self.bed, quaff: &self.quaff, place: &self.place, cores: self.cores, start_wait }
+        Bench { site: &self.bed, quaff: &self.quaff, place: &self.place, cores: self.cores }
     }
 
     /// Flow meters that read a file on these cores, with the settings that a bench of meters has by default.

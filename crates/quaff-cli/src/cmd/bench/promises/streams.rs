@@ -59,7 +59,7 @@ impl Bench<'_> {
                     &mut setup.watch("fio writes"),
                 );
             }
-            let (run, _files) = setup.capture(&setup.present[0], &traffic, None, Duration::ZERO)?;
+            let (run, _files) = setup.capture(&setup.present[0], &traffic, None)?;
             losses.values.push(run.loss.unwrap_or(1.0));
             accounted &= run.accounted == Some(true);
             Ok(run.bytes as f64 / run.writing_s.max(1e-9))
@@ -113,7 +113,7 @@ impl Bench<'_> {
     /// A file that quaff captured, in a folder that is removed when it is dropped.
     fn captured(&self, promise: Promise, traffic: &Traffic) -> quaff_lab::Result<Option<(RunDir, PathBuf)>> {
         self.begin(promise, "a file to read", 1);
-        let (_, dir) = self.setup.capture(&self.setup.present[0], traffic, None, Duration::ZERO)?;
+        let (_, dir) = self.setup.capture(&self.setup.present[0], traffic, None)?;
         self.setup.done();
         Ok(dir.files()?.into_iter().next().map(|file| (dir, file)))
     }
