@@ -60,13 +60,36 @@ impl Buffer {
     /// # Errors
     /// ENOMEM or EFAULT: the machine does not have that much memory.
     pub fn populate(&self) -> Result<()> {
-        let tried = || format!("populate {} MiB of memory", self.bytes >> 20);
         self.advise_huge();
+        self.fault_in()
+    }
+
+    /// Makes every page present and writable, of the size that was advised last.
+    ///
+    /// # Errors
+    /// As [`Buffer::populate`].
+    pub fn fault_in(&self) -> Result<()> {
+        let tried = || format!("populate {} MiB of memory", self.bytes >> 20);
         // SAFETY: the range is our own mapping; MADV_POPULATE_WRITE (Linux 5.14) faults pages in and keeps contents.
         match unsafe { libc::madvise(self.start.as_ptr().cast(), self.bytes, libc::MADV_POPULATE_WRITE) } {
             0 => Ok(()),
             _ => Err(Error::last(tried()).advise("use a smaller `ring` or `buffer`")),
         }
+    }
+
+    /// Makes every page present as [`Buffer::populate`] does, with small pages unless it is from the pool of huge ones.
+    ///
+    /// # Errors
+    /// As [`Buffer::populate`].
+    pub fn populate_small(&self) -> Result<()> {
+        self.advise_small();
+        self.fault_in()
+    }
+
+    /// Makes pages that are not present yet small ones, unless they are from the pool of huge ones.
+    pub fn advise_small(&self) {
+        // SAFETY: the range is our own mapping, and the advice changes no contents. It may fail, which changes nothing.
+        unsafe { libc::madvise(self.start.as_ptr().cast(), self.bytes, libc::MADV_NOHUGEPAGE) };
     }
 
     /// Makes every page present as [`Buffer::populate`] does, for a thread of low priority, and zeroes the first byte

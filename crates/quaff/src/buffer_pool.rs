@@ -16,12 +16,16 @@
 //! | [`common`] | the buffers that no lane uses |
 //! | [`stack`] | the order of the common buffers |
 //! | [`filler`] | the threads that populate buffers |
+//! | [`need`] | how many they populate |
+//! | [`pages`] | the size of their pages |
 //!
 //! The start populates as many as its time permits; a thread, on other cores than the lanes' where possible, populates
-//! the rest: populating memory takes seconds per GiB on a virtual machine, and a flood does not wait for it.
+//! more ahead of need: populating memory takes seconds per GiB on a virtual machine, and a flood does not wait for it.
 
 mod common;
 mod filler;
+mod need;
+mod pages;
 mod plan;
 mod stack;
 mod supply;
@@ -35,6 +39,7 @@ use crate::Result;
 use crate::gauge::BufferGauges;
 use common::Common;
 use filler::{Filler, FillerThread, Fresh, Place, smaller};
+use need::Need;
 use quaff_os::{Buffer, Stop, Wakeup};
 use rtrb::RingBuffer;
 use std::sync::Arc;
@@ -65,10 +70,10 @@ impl Pool {
         let started = Instant::now();
         let mapped = map(plan)?;
         let notes = mapped.notes.clone();
-        let (mut filler, lanes, gauges) = divide(plan, mapped);
-        filler.fill_first(plan, started, stop)?;
         let wakeup = Wakeup::new()?;
         stop.wake(wakeup.clone());
+        let (mut filler, lanes, gauges) = divide(plan, mapped, &wakeup);
+        filler.fill_first(plan, started, stop)?;
         let threads = filler.start_rest(Place::without(&plan.busy_cores), &wakeup, stop)?;
         Ok((Self { threads, gauges, notes }, lanes))
     }
@@ -111,16 +116,17 @@ fn map(plan: &PoolPlan) -> Result<Mapped> {
 }
 
 /// Makes all rings: the sides of the filler, and those of the lanes and their writers.
-fn divide(plan: &PoolPlan, mapped: Mapped) -> (Filler, Vec<LanePool>, Arc<BufferGauges>) {
+fn divide(plan: &PoolPlan, mapped: Mapped, wakeup: &Wakeup) -> (Filler, Vec<LanePool>, Arc<BufferGauges>) {
     let Mapped { shares, common: rest, .. } = mapped;
     let buffers = shares.iter().map(Vec::len).sum::<usize>() + rest.len();
     let gauges = Arc::new(BufferGauges::new((buffers * plan.buffer_bytes) as u64));
     let common = Arc::new(Common::new(rest.len()));
+    let need = Need::new(plan.is_populated, plan.buffer_bytes);
     let ends = shares.into_iter().map(|mapped| {
         let (to_lane, fresh) = RingBuffer::new(mapped.len());
-        let lane = supply::ends(fresh, mapped.len(), plan.most(), &common, &gauges);
+        let lane = supply::ends(fresh, (mapped.len(), plan.most()), &common, &gauges, wakeup);
         (lane, Fresh { mapped, to_lane })
     });
     let (lanes, fresh) = ends.unzip();
-    (Filler::new(fresh, rest, common, gauges.clone()), lanes, gauges)
+    (Filler::new(fresh, rest, common, gauges.clone(), need), lanes, gauges)
 }

@@ -75,6 +75,10 @@ pub struct BufferGauges {
     pub bytes: u64,
     /// Populated so far; written by the start, then by the pool's thread.
     pub resident: Gauge,
+    /// Bytes that should be populated by now; written as `resident` is.
+    pub wanted: Gauge,
+    /// Bytes of all buffers that lanes have taken. Lanes add, the pool's thread reads; a number only: Relaxed.
+    taken: AtomicU64,
     /// Bytes of the buffers in use. Lanes add, writers subtract, all read; a number only: Relaxed.
     used: AtomicU64,
     /// The maximum of `used`. Lanes write, the command line reads: Relaxed, as above.
@@ -84,7 +88,14 @@ pub struct BufferGauges {
 impl BufferGauges {
     /// The gauges of a buffer of `bytes`, all unused.
     pub(crate) fn new(bytes: u64) -> Self {
-        Self { bytes, resident: Gauge::default(), used: AtomicU64::new(0), high: AtomicU64::new(0) }
+        Self {
+            bytes,
+            resident: Gauge::default(),
+            wanted: Gauge::default(),
+            taken: AtomicU64::new(0),
+            used: AtomicU64::new(0),
+            high: AtomicU64::new(0),
+        }
     }
 
     /// Bytes in use: being filled, waiting, or being written.
@@ -97,8 +108,14 @@ impl BufferGauges {
         self.high.load(Ordering::Relaxed)
     }
 
+    /// Bytes of all buffers that lanes have taken so far, again and again.
+    pub(crate) fn taken_bytes(&self) -> u64 {
+        self.taken.load(Ordering::Relaxed)
+    }
+
     /// A lane has taken a buffer.
     pub(crate) fn take(&self, bytes: usize) {
+        self.taken.fetch_add(bytes as u64, Ordering::Relaxed);
         let used = self.used.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64;
         self.high.fetch_max(used, Ordering::Relaxed);
     }

@@ -263,6 +263,8 @@ pub struct WritePlan {
     pub format: Format,
     /// Bytes of the buffer between kernel and disk, for all interfaces.
     pub buffer_bytes: usize,
+    /// The whole buffer is populated, because its size was given; otherwise as much as the input may need soon.
+    pub is_populated: bool,
     pub chunk_bytes: usize,
     /// Longest delay until a packet is written, unless the disk is late.
     pub flush: Duration,
@@ -323,7 +325,7 @@ const FSYNC_MIN: Duration = Duration::from_millis(10);
 pub const RETIRE_MS: u32 = 50;
 /// Time after which an idle interface has no older packet in its ring, ns.
 pub(crate) const GRACE_NS: u64 = 4 * RETIRE_MS as u64 * 1_000_000;
-/// Time before the first packet in which the buffer is populated; the rest is populated in the background.
+/// Time before the first packet in which the buffer is populated; more is populated in the background.
 pub const PREFAULT: Duration = Duration::from_millis(500);
 
 /// The default size of a ring: 1/64 of the free memory, 16 to 128 MiB.
@@ -478,6 +480,7 @@ impl WritePlan {
         Self {
             format: Format::default(),
             buffer_bytes: given.map_or(default_bytes, |bytes| bytes as usize),
+            is_populated: given.is_some(),
             chunk_bytes: CHUNK_BYTES,
             flush: Duration::from_secs(1),
             ordered: false,

@@ -107,7 +107,8 @@ impl Args {
         let size_bytes = self
             .buffer
             .map_or_else(|| default_size_bytes(memory::default_free_bytes()), |Bytes(size)| size as usize);
-        Ok(PipePlan { size_bytes, output, reader_cpu, writer_cpu }.validate()?)
+        let is_populated = self.buffer.is_some();
+        Ok(PipePlan { size_bytes, is_populated, output, reader_cpu, writer_cpu }.validate()?)
     }
 
     /// The cores of reader and writer. On two cores the neighbouring programs need them as well, so that the

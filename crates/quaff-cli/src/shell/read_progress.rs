@@ -40,9 +40,9 @@ impl ReadProgress {
     }
 }
 
-/// The part of a progress line while the buffer is not resident as a whole.
+/// The part of a progress line while less of the buffer is resident than should be.
 pub(crate) fn resident_part(buffer: &BufferGauges) -> Part {
-    let (resident, all) = (buffer.resident.get() >> 20, buffer.bytes >> 20);
-    let words = if resident < all { format!("{resident} of {all} MiB ready") } else { String::new() };
+    let (resident, wanted) = (buffer.resident.get() >> 20, buffer.wanted.get() >> 20);
+    let words = if resident < wanted { format!("{resident} of {wanted} MiB ready") } else { String::new() };
     Part::new(words, "", 0)
 }

@@ -325,6 +325,17 @@ fn the_whole_buffer_becomes_resident_although_nothing_arrives() {
 }
 
 #[test]
+fn of_the_default_buffer_an_idle_link_gets_a_gigabyte_at_the_most() {
+    let bench = lab_bench!(1 << 28);
+    let running = bench.capture_by_default(&["-w", &bench.path("x.pcapng")]);
+    // By now a buffer whose size was given would be resident, or be growing.
+    std::thread::sleep(Duration::from_secs(3));
+    let ended = interrupt(running);
+    let resident = ended.json["resident_bytes"].as_u64().expect("a number");
+    assert!((4 << 20..=1 << 30).contains(&resident), "{}", ended.json);
+}
+
+#[test]
 fn an_idle_capture_uses_at_most_1_percent_of_a_core() {
     let bench = lab_bench!(1 << 28);
     let mut running = bench.capture(&["-w", &bench.path("idle.pcapng"), "--ring", "16M", "--buffer", "512M"]);

@@ -1,9 +1,11 @@
-//! The threads that populate buffers, whether packets arrive or not. They take turns: one at the lowest priority while
-//! the lanes have enough, one at normal priority otherwise. A single thread could not change between both: leaving the
-//! lowest priority needs a capability, which a process that captures drops. They map and lock nothing, because a lane
-//! might wait for the lock of all memory.
+//! The threads that populate buffers ahead of need. They take turns: one at the lowest priority while the lanes have
+//! enough for the moment, one at normal priority when they have few, and while nothing is to be done. A single thread
+//! could not change between both: leaving the lowest priority needs a capability, which a process that captures drops.
+//! They map and lock nothing, because a lane might wait for the lock of all memory.
 
 use super::common::Common;
+use super::need::Need;
+use super::pages::Pages;
 use super::plan::PoolPlan;
 use crate::gauge::BufferGauges;
 use crate::{Result, memory};
@@ -20,8 +22,10 @@ use std::time::{Duration, Instant};
 const SCARCE_WAIT: Duration = Duration::from_millis(100);
 /// Free memory of the machine, at most, that is not populated ahead of need.
 const SPARE_BYTES_MAX: u64 = 512 << 20;
-/// With fewer ready buffers of a lane the thread leaves its low priority; with twice as many it returns to it.
-const FEW_BUFFERS: usize = 64;
+/// The longest time between two measurements of the rate of the input.
+const LOOK_WAIT: Duration = Duration::from_secs(1);
+/// Bytes of a pool of the default size that the start populates at the most.
+const START_BYTES_MAX: usize = 1 << 30;
 /// Bytes populated between two readings of the free memory.
 const GRANT_BYTES: usize = 64 << 20;
 
@@ -42,6 +46,7 @@ pub(super) struct Filler {
     rest: Vec<Buffer>,
     common: Arc<Common>,
     gauges: Arc<BufferGauges>,
+    need: Need,
     spare: Spare,
 }
 
@@ -56,6 +61,8 @@ struct Spare {
 /// The priority and the cores at which buffers are populated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Manner {
+    /// Nothing is to be done: normal priority, on the quiet cores, so that the next look is not late.
+    Rest,
     /// The lowest priority, on the quiet cores.
     Idle,
     /// A lane has few ready buffers: normal priority on the quiet cores; without such cores the lowest.
@@ -96,24 +103,29 @@ impl Filler {
         rest: Vec<Buffer>,
         common: Arc<Common>,
         gauges: Arc<BufferGauges>,
+        need: Need,
     ) -> Self {
-        Self { lanes, rest, common, gauges, spare: Spare::new(memory::free_bytes) }
+        Self { lanes, rest, common, gauges, need, spare: Spare::new(memory::free_bytes) }
     }
 
     /// Populates the first buffers: of the lanes' shares in turns, then common ones.
     pub(super) fn fill_first(&mut self, plan: &PoolPlan, started: Instant, stop: &Stop) -> Result<()> {
-        let lanes = self.lanes.len();
+        let (lanes, mut pages) = (self.lanes.len(), Pages::new(plan.buffer_bytes));
         for number in 0..plan.buffers {
             let round = number / lanes;
             // At least one buffer is needed for a lane to end its work.
             let is_needed = round == 0 || round < plan.ready_buffers && !stop.raised();
-            let has_time = !stop.raised() && started.elapsed() < plan.start_limit;
+            let is_wanted = plan.is_populated || number * plan.buffer_bytes < START_BYTES_MAX;
+            let has_time = is_wanted && !stop.raised() && started.elapsed() < plan.start_limit;
             let is_granted = is_needed || has_time && self.spare.grants(plan.buffer_bytes);
             if !is_granted {
                 break;
             }
-            self.add(number % lanes, |buffer| buffer.populate())?;
+            self.add(number % lanes, |buffer| pages.populate(buffer))?;
         }
+        pages.advise(self.lanes.iter().flat_map(|lane| &lane.mapped).chain(&self.rest));
+        let wanted_bytes = if plan.is_populated { self.gauges.bytes } else { self.gauges.resident.get() };
+        self.gauges.wanted.set(wanted_bytes);
         Ok(())
     }
 
@@ -141,18 +153,45 @@ impl Filler {
             let Some((at, ready)) = self.neediest().filter(|_| !stop.raised()) else {
                 return Pause::Over(None);
             };
-            if place.adapt(ready) != is_idle {
+            let is_enough = self.is_enough(ready, place);
+            if place.adapt(ready, self.need.few(), is_enough) != is_idle {
                 return Pause::Pass;
+            }
+            if is_enough {
+                // A lane that takes a fresh buffer ends the wait.
+                if wakeup.wait(LOOK_WAIT).is_err() {
+                    return Pause::Over(None);
+                }
+                continue;
             }
             let next = self.lanes[at].mapped.last().or(self.rest.last());
             if ready > 0 && !self.spare.grants(next.map_or(0, |buffer| buffer.len())) {
                 if wakeup.wait(SCARCE_WAIT).is_err() {
                     return Pause::Over(None);
                 }
-            } else if let Err(error) = self.add(at, Buffer::touch) {
-                return Pause::Over(Some(smaller(&error)));
+            } else {
+                // The call holds the lock of all memory: only where no thread takes the core away for long.
+                let populate = match place.manner {
+                    Manner::Brisk if !is_idle => |buffer: &mut Buffer| buffer.fault_in(),
+                    _ => Buffer::touch,
+                };
+                if let Err(error) = self.add(at, populate) {
+                    return Pause::Over(Some(smaller(&error)));
+                }
             }
         }
+    }
+
+    /// Returns whether `ready` buffers of the lane that has the fewest are enough for now. Common ones that were repaid
+    /// are among them, but are not beyond those that were in use.
+    fn is_enough(&mut self, ready: usize, place: &Place) -> bool {
+        let gauges = &self.gauges;
+        let beyond_bytes = gauges.resident.get().saturating_sub(gauges.high_bytes());
+        let ready = ready.min((beyond_bytes / self.need.buffer_bytes as u64) as usize);
+        let lacking = self.need.lacks(ready, gauges, place.has_quiet(), Instant::now());
+        let lacking_bytes = (lacking as u64).saturating_mul(self.need.buffer_bytes as u64);
+        gauges.wanted.set(gauges.resident.get().saturating_add(lacking_bytes).min(gauges.bytes));
+        lacking == 0
     }
 
     /// The running lane with the fewest ready buffers for which there are more, and their number.
@@ -173,7 +212,9 @@ impl Filler {
         let own = self.lanes[at].mapped.pop();
         let is_own = own.is_some();
         let Some(mut buffer) = own.or_else(|| self.rest.pop()) else { return Ok(()) };
+        let begun = Instant::now();
         populate(&mut buffer)?;
+        self.need.populated(begun.elapsed());
         self.gauges.resident.set(self.gauges.resident.get() + buffer.len() as u64);
         if is_own {
             let pushed = self.lanes[at].to_lane.push(buffer);
@@ -197,6 +238,7 @@ impl Turn {
             place.take_cores();
             match filler.fill(&mut place, self.is_idle, wakeup, stop) {
                 Pause::Over(warning) => {
+                    filler.gauges.wanted.set(filler.gauges.resident.get());
                     // A lane that waits for a buffer must know that no more will be populated.
                     filler.common.set_unready(0);
                     return warning;
@@ -234,12 +276,14 @@ impl Spare {
 }
 
 impl Manner {
-    /// Returns the next manner, for lanes with `ready` populated buffers.
-    fn next(self, ready: usize) -> Self {
+    /// Returns the next manner, for lanes with `ready` populated buffers, of which fewer than `few` are few: it returns
+    /// to the lowest priority with twice as many.
+    fn next(self, ready: usize, few: usize, is_enough: bool) -> Self {
         match ready {
+            _ if is_enough => Self::Rest,
             0 => Self::Urgent,
-            1..FEW_BUFFERS => Self::Brisk,
-            _ if ready < 2 * FEW_BUFFERS && self != Self::Idle => Self::Brisk,
+            _ if ready < few => Self::Brisk,
+            _ if ready < 2 * few && matches!(self, Self::Urgent | Self::Brisk) => Self::Brisk,
             _ => Self::Idle,
         }
     }
@@ -257,8 +301,8 @@ impl Place {
     }
 
     /// Chooses the manner by the number of buffers that are ready; returns whether that is the lowest priority.
-    fn adapt(&mut self, ready: usize) -> bool {
-        let manner = self.manner.next(ready);
+    fn adapt(&mut self, ready: usize, few: usize, is_enough: bool) -> bool {
+        let manner = self.manner.next(ready, few, is_enough);
         if manner != self.manner {
             self.manner = manner;
             self.take_cores();
@@ -292,7 +336,7 @@ mod tests {
 
     /// A filler and its lanes, on a machine with so much free memory.
     fn filler(plan: &PoolPlan, free_bytes: fn() -> u64) -> (Filler, Vec<LanePool>) {
-        let (filler, lanes, _) = divide(plan, map(plan).unwrap());
+        let (filler, lanes, _) = divide(plan, map(plan).unwrap(), &Wakeup::new().unwrap());
         (Filler { spare: Spare::new(free_bytes), ..filler }, lanes)
     }
 
@@ -350,13 +394,12 @@ mod tests {
 
     #[test]
     fn the_fewer_buffers_are_ready_the_more_urgent_is_the_next() {
-        let manners = |start: Manner| {
-            [0, 1, FEW_BUFFERS - 1, FEW_BUFFERS, 2 * FEW_BUFFERS - 1, 2 * FEW_BUFFERS]
-                .map(|ready| start.next(ready))
-        };
-        use Manner::{Brisk, Idle, Urgent};
+        let manners = |start: Manner| [0, 1, 99, 100, 199, 200].map(|ready| start.next(ready, 100, false));
+        use Manner::{Brisk, Idle, Rest, Urgent};
         assert_eq!(manners(Urgent), [Urgent, Brisk, Brisk, Brisk, Brisk, Idle]);
         assert_eq!(manners(Brisk), [Urgent, Brisk, Brisk, Brisk, Brisk, Idle]);
         assert_eq!(manners(Idle), [Urgent, Brisk, Brisk, Idle, Idle, Idle], "no change back and forth");
+        assert_eq!(manners(Rest), [Urgent, Brisk, Brisk, Idle, Idle, Idle]);
+        assert_eq!(Idle.next(0, 100, true), Rest);
     }
 }

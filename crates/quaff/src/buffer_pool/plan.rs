@@ -11,6 +11,8 @@ pub(crate) struct PoolPlan {
     /// Buffers of all lanes; at least one per lane.
     pub(crate) buffers: usize,
     pub(crate) buffer_bytes: usize,
+    /// All buffers are populated; otherwise as many as the lanes may need soon.
+    pub(crate) is_populated: bool,
     /// The part of the pool that is divided into the lanes' shares, %. A single lane has all of it.
     pub(crate) shares_percent: usize,
     /// The NUMA node of each lane, whose memory it prefers.

@@ -2,7 +2,7 @@
 
 use super::common::Common;
 use crate::gauge::BufferGauges;
-use quaff_os::{Buffer, Gauge};
+use quaff_os::{Buffer, Gauge, Wakeup};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::Arc;
 
@@ -32,6 +32,8 @@ pub(crate) struct Supply {
     lease: Arc<Lease>,
     common: Arc<Common>,
     gauges: Arc<BufferGauges>,
+    /// Wakes the thread that populates more.
+    wakeup: Wakeup,
 }
 
 /// The writer's side: returns buffers that are written.
@@ -52,20 +54,21 @@ struct Lease {
     repaid: Gauge,
 }
 
-/// The two sides of a lane whose share comes through `fresh`.
+/// The two sides of a lane whose share, of so many buffers, comes through `fresh`; it has `most` at a time.
 pub(super) fn ends(
     fresh: Consumer<Buffer>,
-    share: usize,
-    most: usize,
+    (share, most): (usize, usize),
     common: &Arc<Common>,
     gauges: &Arc<BufferGauges>,
+    wakeup: &Wakeup,
 ) -> LanePool {
     let (to_lane, returned) = RingBuffer::new(most);
     let (lease, common, gauges) = (Arc::<Lease>::default(), common.clone(), gauges.clone());
     let free_buffers =
         FreeBuffers { to_lane, lease: lease.clone(), common: common.clone(), gauges: gauges.clone() };
     let warm = Vec::with_capacity(most);
-    let supply = Supply { returned, warm, fresh, share, most, taken: 0, lease, common, gauges };
+    let wakeup = wakeup.clone();
+    let supply = Supply { returned, warm, fresh, share, most, taken: 0, lease, common, gauges, wakeup };
     LanePool { supply, free_buffers }
 }
 
@@ -94,13 +97,22 @@ impl Supply {
         }
         let buffer = self.fresh.pop().ok()?;
         self.taken += 1;
+        self.ask_for_more();
         Some(buffer)
     }
 
     fn borrow(&mut self) -> Option<Buffer> {
         let buffer = self.may_borrow().then(|| self.common.take())??;
         self.lease.borrowed.set(self.lease.borrowed.get() + 1);
+        self.ask_for_more();
         Some(buffer)
+    }
+
+    /// Wakes the thread that populates buffers, until it has populated all.
+    fn ask_for_more(&self) {
+        if !self.fresh.is_abandoned() {
+            self.wakeup.signal();
+        }
     }
 
     /// Common buffers, of all lanes together.
@@ -152,6 +164,7 @@ impl LanePool {
         let (mut populated, fresh) = RingBuffer::new(count);
         let gauges = BufferGauges::new(buffers.iter().map(|buffer| buffer.len() as u64).sum());
         buffers.into_iter().for_each(|buffer| populated.push(buffer).expect("a place"));
-        ends(fresh, count, count, &Arc::new(Common::new(0)), &Arc::new(gauges))
+        let wakeup = Wakeup::new().expect("an eventfd");
+        ends(fresh, (count, count), &Arc::new(Common::new(0)), &Arc::new(gauges), &wakeup)
     }
 }

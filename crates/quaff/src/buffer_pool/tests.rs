@@ -1,5 +1,6 @@
 //! The pool as its lanes and writers use it.
 
+use super::need::FEW_BUFFERS;
 use super::*;
 use proptest::prelude::*;
 use quaff_os::Reason;
@@ -14,6 +15,7 @@ pub(super) fn plan(lanes: usize, buffers: usize) -> PoolPlan {
     PoolPlan {
         buffers,
         buffer_bytes: BYTES,
+        is_populated: true,
         shares_percent: 25,
         nodes: vec![None; lanes],
         ready_buffers: 1,
@@ -73,9 +75,45 @@ fn all_of_it_becomes_resident_although_nothing_arrives() {
 }
 
 #[test]
+fn buffers_that_lanes_may_need_soon_become_resident_and_more_when_they_are_taken() {
+    let buffers = 8 * FEW_BUFFERS;
+    let stop = Stop::default();
+    let (pool, mut lanes) =
+        Pool::start(&PoolPlan { is_populated: false, ..plan(1, buffers) }, &stop).unwrap();
+    let resident_after = |least: usize| {
+        let started = Instant::now();
+        while pool.gauges.resident.get() < (least * BYTES) as u64 {
+            assert!(started.elapsed() < Duration::from_secs(60), "{:?}", pool.gauges);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // Time for more, which should not come.
+        std::thread::sleep(Duration::from_millis(50));
+        pool.gauges.resident.get() as usize / BYTES
+    };
+    let at_rest = resident_after(FEW_BUFFERS);
+    assert!(at_rest <= 2 * FEW_BUFFERS, "{at_rest}");
+    let supply = &mut lanes[0].supply;
+    let taken: Vec<_> = std::iter::repeat_with(|| supply.take()).take(FEW_BUFFERS).flatten().collect();
+    assert_eq!(taken.len(), FEW_BUFFERS);
+    resident_after(2 * FEW_BUFFERS);
+    // A lane that takes more gets all of them.
+    let started = Instant::now();
+    let mut count = taken.len();
+    while count < buffers {
+        assert!(started.elapsed() < Duration::from_secs(60), "{count} of {buffers}: {:?}", pool.gauges);
+        match supply.take() {
+            Some(_in_use) => count += 1,
+            None => std::thread::yield_now(),
+        }
+    }
+    assert!(supply.take().is_none());
+    stop.raise(Reason::Signal);
+}
+
+#[test]
 fn common_buffers_return_to_all_and_own_ones_to_their_lane() {
     let plan = PoolPlan { ready_buffers: 32, ..plan(4, 32) };
-    let (mut filler, mut lanes, gauges) = divide(&plan, map(&plan).unwrap());
+    let (mut filler, mut lanes, gauges) = divide(&plan, map(&plan).unwrap(), &Wakeup::new().unwrap());
     filler.fill_first(&plan, Instant::now(), &Stop::default()).unwrap();
     for round in 0..3 {
         for (at, lane) in lanes.iter_mut().enumerate() {
@@ -115,7 +153,7 @@ proptest! {
     fn each_buffer_is_in_one_place_and_shares_are_kept(steps in steps(), ready_buffers in 1..9usize) {
         const BUFFERS: usize = 32;
         let plan = PoolPlan { ready_buffers, ..plan(4, BUFFERS) };
-        let (mut filler, mut lanes, gauges) = divide(&plan, map(&plan).unwrap());
+        let (mut filler, mut lanes, gauges) = divide(&plan, map(&plan).unwrap(), &Wakeup::new().unwrap());
         filler.fill_first(&plan, Instant::now(), &Stop::default()).unwrap();
         let mut out: [Vec<Buffer>; 4] = Default::default();
         let mut high = 0;

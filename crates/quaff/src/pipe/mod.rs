@@ -56,6 +56,8 @@ const READY_BYTES: usize = 64 << 20;
 pub struct PipePlan {
     /// Bytes of the ring.
     pub size_bytes: usize,
+    /// The whole ring is populated, because its size was given; otherwise as much as may be needed soon.
+    pub is_populated: bool,
     pub output: PipeOutput,
     pub reader_cpu: Option<usize>,
     pub writer_cpu: Option<usize>,
@@ -259,6 +261,7 @@ fn start_pool(plan: &PipePlan, stop: &Stop) -> Result<(Pool, LanePool)> {
     let pool = PoolPlan {
         buffers: plan.buffers(),
         buffer_bytes: BUFFER_BYTES,
+        is_populated: plan.is_populated,
         shares_percent: 100,
         nodes: vec![None],
         ready_buffers: READY_BYTES / BUFFER_BYTES,
@@ -306,6 +309,7 @@ mod tests {
     fn a_plan_is_rounded_or_refused() {
         let plan = |size_bytes, rotate_bytes| PipePlan {
             size_bytes,
+            is_populated: false,
             output: PipeOutput::Dir { dir: "/tmp".into(), name: "n".into(), rotate_bytes, keep_files: None },
             reader_cpu: None,
             writer_cpu: None,

@@ -5,6 +5,7 @@ use crate::buffer_pool::{LanePool, Pool, PoolPlan};
 use crate::cores::Topology;
 use crate::plan::{InputPlan, PREFAULT, WritePlan};
 use quaff_os::Stop;
+use std::time::Duration;
 
 /// The part of the buffer that is divided into the shares of lanes, %. The rest is for any lane that needs it: while
 /// the output is late, one interface of several may use more than three quarters of the buffer.
@@ -21,13 +22,16 @@ pub(crate) fn start_pool(
 ) -> Result<(Pool, Vec<LanePool>)> {
     let nodes = nodes(input).into_iter().flat_map(|node| std::iter::repeat_n(node, outputs));
     let nodes: Vec<_> = nodes.collect();
+    // Files wait for a buffer; packets of an interface do not.
+    let start_limit = if input.read.is_some() { Duration::ZERO } else { PREFAULT };
     let pool = PoolPlan {
         buffers: write.buffers(nodes.len()),
         buffer_bytes: write.chunk_bytes,
+        is_populated: write.is_populated,
         shares_percent: if outputs > 1 { OUTPUTS_SHARES_PERCENT } else { LANES_SHARES_PERCENT },
         nodes,
         ready_buffers: 1,
-        start_limit: PREFAULT,
+        start_limit,
         busy_cores: input.cpus().flatten().collect(),
     };
     Pool::start(&pool, stop)

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn plan(output: PipeOutput) -> PipePlan {
-    PipePlan { size_bytes: 0, output, reader_cpu: None, writer_cpu: None }
+    PipePlan { size_bytes: 0, is_populated: false, output, reader_cpu: None, writer_cpu: None }
 }
 
 fn noise(bytes: usize) -> Vec<u8> {

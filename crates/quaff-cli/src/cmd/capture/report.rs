@@ -496,11 +496,12 @@ fn explain_live(plan: &CapturePlan, found: &DryRun) {
         plan.input.blocks_per_ring(),
         show::bytes(plan.input.block_bytes as u64)
     ));
+    let rest =
+        if plan.write.is_populated { "the rest in the background" } else { "more when the traffic needs it" };
     print(&format!(
-        "buffer     {} in chunks of {}, pre-faulted for {:?} before the first packet, then in the background; on disk after {:?}",
+        "buffer     {} in chunks of {}, pre-faulted for {PREFAULT:?} before the first packet, {rest}; on disk after {:?}",
         show::bytes(found.buffer_bytes),
         show::bytes(found.chunk_bytes),
-        PREFAULT,
         plan.write.flush
     ));
     print("the disk may stall without packet loss for");
