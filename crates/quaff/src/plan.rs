@@ -327,6 +327,8 @@ pub const RETIRE_MS: u32 = 50;
 pub(crate) const GRACE_NS: u64 = 4 * RETIRE_MS as u64 * 1_000_000;
 /// Time before the first packet in which the buffer is populated; more is populated in the background.
 pub const PREFAULT: Duration = Duration::from_millis(500);
+/// Bytes of a buffer of the default size that are populated in that time at the most.
+pub const PREFAULT_BYTES_MAX: usize = 1 << 30;
 
 /// The default size of a ring: 1/64 of the free memory, 16 to 128 MiB.
 pub fn default_ring_bytes(free_bytes: u64) -> usize {

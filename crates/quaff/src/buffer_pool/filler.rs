@@ -8,6 +8,7 @@ use super::need::Need;
 use super::pages::Pages;
 use super::plan::PoolPlan;
 use crate::gauge::BufferGauges;
+use crate::plan::PREFAULT_BYTES_MAX;
 use crate::{Result, memory};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
@@ -24,8 +25,6 @@ const SCARCE_WAIT: Duration = Duration::from_millis(100);
 const SPARE_BYTES_MAX: u64 = 512 << 20;
 /// The longest time between two measurements of the rate of the input.
 const LOOK_WAIT: Duration = Duration::from_secs(1);
-/// Bytes of a pool of the default size that the start populates at the most.
-const START_BYTES_MAX: usize = 1 << 30;
 /// Bytes populated between two readings of the free memory.
 const GRANT_BYTES: usize = 64 << 20;
 
@@ -115,7 +114,7 @@ impl Filler {
             let round = number / lanes;
             // At least one buffer is needed for a lane to end its work.
             let is_needed = round == 0 || round < plan.ready_buffers && !stop.raised();
-            let is_wanted = plan.is_populated || number * plan.buffer_bytes < START_BYTES_MAX;
+            let is_wanted = plan.is_populated || number * plan.buffer_bytes < PREFAULT_BYTES_MAX;
             let has_time = is_wanted && !stop.raised() && started.elapsed() < plan.start_limit;
             let is_granted = is_needed || has_time && self.spare.grants(plan.buffer_bytes);
             if !is_granted {

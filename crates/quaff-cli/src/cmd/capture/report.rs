@@ -6,7 +6,7 @@ use crate::shell::{Part, ReadProgress, resident_part};
 use crate::show::{self, Stream, name};
 use quaff::LaneGauges;
 use quaff::Status;
-use quaff::plan::{CapturePlan, PREFAULT, RETIRE_MS, SNAPLEN_MAX};
+use quaff::plan::{CapturePlan, PREFAULT, PREFAULT_BYTES_MAX, RETIRE_MS, SNAPLEN_MAX};
 use quaff::tally::{
     DecapTally, Fate, InputTally, LaneShare, LaneTally, Ledger, RunSummary, TERMS, Term, Verdict,
 };
@@ -496,8 +496,12 @@ fn explain_live(plan: &CapturePlan, found: &DryRun) {
         plan.input.blocks_per_ring(),
         show::bytes(plan.input.block_bytes as u64)
     ));
-    let rest =
-        if plan.write.is_populated { "the rest in the background" } else { "more when the traffic needs it" };
+    let rest = match plan.write.is_populated {
+        true => "the rest in the background".to_owned(),
+        false => {
+            format!("{} at most, more as the traffic needs it", show::bytes(PREFAULT_BYTES_MAX as u64))
+        }
+    };
     print(&format!(
         "buffer     {} in chunks of {}, pre-faulted for {PREFAULT:?} before the first packet, {rest}; on disk after {:?}",
         show::bytes(found.buffer_bytes),
