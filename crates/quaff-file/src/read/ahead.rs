@@ -14,10 +14,10 @@ use super::part::{Part, Room};
 use quaff_os::{Buffer, Result};
 use quaff_wire::decode::Decoder;
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
@@ -94,6 +94,9 @@ struct FileState {
     compression: AtomicU64,
     /// Compressed bytes used so far.
     offset: AtomicU64,
+    /// The thread has ended by itself. Written by it before its side of the channel goes, read by the decoder after
+    /// that: Release and Acquire. Without it the thread has panicked.
+    has_ended: AtomicBool,
 }
 
 /// The source of the bytes.
@@ -161,7 +164,7 @@ impl ReadAhead {
                     }
                     None => self.take_back()?,
                 },
-                Reading::Ahead(ahead) => return ahead.next(wait),
+                Reading::Ahead(ahead) => return ahead.next(wait, &self.state),
                 Reading::Over => return Ok(Next::End),
             }
         }
@@ -268,11 +271,14 @@ impl Ahead {
             empty.try_send(Buffer::new(bytes)?).ok();
         }
         let state = state.clone();
-        quaff_os::spawn("read ahead", move || run(feed, &to_fill, &filled, &state))?;
+        quaff_os::spawn("read ahead", move || {
+            run(feed, &to_fill, &filled, &state);
+            state.has_ended.store(true, Ordering::Release);
+        })?;
         Ok(Self { full, empty })
     }
 
-    fn next(&self, wait: Option<Duration>) -> Result<Next, Failure> {
+    fn next(&self, wait: Option<Duration>, state: &FileState) -> Result<Next, Failure> {
         let received = match wait {
             Some(wait) => self.full.recv_timeout(wait),
             None => self.full.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -280,7 +286,10 @@ impl Ahead {
         match received {
             Ok(part) => part.map(Next::Part),
             Err(RecvTimeoutError::Timeout) => Ok(Next::Idle),
-            Err(RecvTimeoutError::Disconnected) => Ok(Next::End),
+            Err(RecvTimeoutError::Disconnected) if state.has_ended.load(Ordering::Acquire) => Ok(Next::End),
+            Err(RecvTimeoutError::Disconnected) => {
+                Err(Failure::Os(io::Error::other("the thread that reads it has panicked")))
+            }
         }
     }
 }
@@ -375,5 +384,31 @@ impl Feed {
                 Ok(Some(Part::plain(buffer, bytes)))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file whose read is a defect.
+    struct Broken;
+
+    impl io::Read for Broken {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            panic!("a defect");
+        }
+    }
+
+    #[test]
+    fn a_thread_that_panics_is_not_the_end_of_the_file() {
+        let buffer = Buffer::new(4096).unwrap();
+        let broken = Decompressor::new(Compression::Gzip, Box::new(Broken), buffer, 0).unwrap();
+        let state = Arc::<FileState>::default();
+        let ahead = Ahead::start(Feed::Compressed(broken), &state, 4096).unwrap();
+        let Err(Failure::Os(error)) = ahead.next(None, &state) else { panic!("no error") };
+        assert_eq!(error.to_string(), "the thread that reads it has panicked");
+        let ahead = Ahead::start(Feed::Over, &state, 4096).unwrap();
+        assert!(matches!(ahead.next(None, &state), Ok(Next::End)));
     }
 }
