@@ -256,7 +256,7 @@ fn a_long_block_is_skipped_as_without_salvage() {
 
 /// It was found by chance: noise made a block of secrets, of 258 MB, of a packet.
 #[test]
-fn a_harmed_length_of_a_block_that_may_be_long_takes_the_rest_and_says_so() {
+fn a_harmed_length_of_a_block_that_may_be_long_takes_the_rest_and_its_jump_has_it() {
     let mut file = pcapng(true, &some(9));
     let at = file.units[4].0;
     file.bytes[at..at + 8].copy_from_slice(&[0, 0, 0, 10, 0x0f, 0x64, 0xd7, 0xf8]);
