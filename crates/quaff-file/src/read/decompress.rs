@@ -4,6 +4,7 @@
 //! at an error, this module splits the format into members, frames and blocks itself. Offsets are those in
 //! the compressed file.
 
+mod extent;
 mod gzip;
 mod lz4;
 mod step;
