@@ -3,14 +3,15 @@
 //! It never looks at packets. A slow decoder makes the thread wait for a free buffer, so memory stays at [`BUFFERS`]
 //! buffers. The decoder itself reads the first parts of a file in the page cache, and on one core all of them: a thread
 //! would not wait there, and switching between both would cost more than the copy. On several cores a [`Crew`] reads
-//! the rest, if the caller has a look for its threads.
+//! the rest, if the caller has a look for its threads, and [`Unpackers`] the frames of a compressed file.
 
 use super::Options;
 use super::crew::Crew;
-use super::decompress::{Compression, Decompressor, Failure, MAGIC_BYTES};
+use super::decompress::{CompressedInput, Compression, Decompressor, Failure, MAGIC_BYTES};
 use super::input::Input;
 use super::look::{Board, MakeLook};
-use super::part::{Part, Room};
+use super::part::{Next, Part, Room};
+use super::unpack::{Packed, Unpackers};
 use quaff_os::{Buffer, Result};
 use quaff_wire::decode::Decoder;
 use std::fs::File;
@@ -26,15 +27,6 @@ pub const BUFFERS: usize = 4;
 /// Size of a buffer: disks reach full speed with reads of this size. The page cache is read in smaller parts.
 pub const BUFFER_BYTES: usize = 4 << 20;
 
-/// The result of waiting for a part.
-#[derive(Debug)]
-pub(super) enum Next {
-    Part(Part),
-    /// The wait timed out.
-    Idle,
-    End,
-}
-
 /// The parts of a file, for the decoder.
 #[derive(Debug)]
 pub(super) struct ReadAhead {
@@ -42,7 +34,7 @@ pub(super) struct ReadAhead {
     state: Arc<FileState>,
     /// Size of each buffer.
     bytes: usize,
-    /// Threads of a crew; 0 after it has ended.
+    /// Threads of a crew, or for frames; 0 after a crew has ended.
     helpers: usize,
     /// Their number was asked for.
     is_given: bool,
@@ -65,6 +57,8 @@ enum Reading {
     Here(Here),
     /// Threads and the decoder, as long as the file is in the page cache; with the end of the part returned last.
     Crew(Box<Crew>, u64),
+    /// Threads and the decoder, which decompress.
+    Unpackers(Box<Unpackers>),
     /// The thread.
     Ahead(Ahead),
     /// There is no reader: none could be started, or one takes over.
@@ -83,8 +77,17 @@ struct Here {
 /// The decoder's side of the reading thread.
 #[derive(Debug)]
 struct Ahead {
-    full: Receiver<Result<Part, Failure>>,
+    full: Receiver<Result<Filled, Failure>>,
     empty: SyncSender<Buffer>,
+}
+
+/// The result of the reading thread.
+#[derive(Debug)]
+enum Filled {
+    Part(Part),
+    /// Others that take over: the file turned out to be a compressed one.
+    Unpackers(Box<Unpackers>),
+    End,
 }
 
 /// The thread's state, for the decoder.
@@ -105,6 +108,8 @@ enum Feed {
     /// Before the first read.
     New(Input),
     Plain(Input),
+    /// Before it is decided who decompresses it.
+    Packed(Packed),
     Compressed(Decompressor),
     Over,
 }
@@ -117,7 +122,7 @@ impl ReadAhead {
         // A followed file waits for its writer, so its reader is a thread.
         let reading = match options.follow {
             false => Reading::Here(Here { feed, buffer: Some(Buffer::new(bytes)?), parts: 0 }),
-            true => Reading::Ahead(Ahead::start(feed, &state, bytes)?),
+            true => Reading::Ahead(Ahead::start(feed, &state, (bytes, 0))?),
         };
         let (helpers, is_given) = (options.helpers.unwrap_or_else(other_cores), options.helpers.is_some());
         Ok(Self { reading, state, bytes, helpers, is_given, board: Board::default(), has_look: false })
@@ -130,7 +135,7 @@ impl ReadAhead {
                 self.helpers > 0 && matches!(&here.feed, Feed::Plain(input) if input.is_regular())
             }
             Reading::Crew(..) => true,
-            Reading::Ahead(_) | Reading::Over => false,
+            Reading::Unpackers(_) | Reading::Ahead(_) | Reading::Over => false,
         }
     }
 
@@ -164,25 +169,45 @@ impl ReadAhead {
                     }
                     None => self.take_back()?,
                 },
-                Reading::Ahead(ahead) => return ahead.next(wait, &self.state),
+                Reading::Unpackers(unpackers) => {
+                    let next = unpackers.next(wait);
+                    self.state.offset.store(unpackers.used(), Ordering::Relaxed);
+                    return next;
+                }
+                Reading::Ahead(ahead) => match ahead.next(wait, &self.state)? {
+                    Some(Filled::Part(part)) => return Ok(Next::Part(part)),
+                    Some(Filled::Unpackers(unpackers)) => self.reading = Reading::Unpackers(unpackers),
+                    Some(Filled::End) => return Ok(Next::End),
+                    None => return Ok(Next::Idle),
+                },
                 Reading::Over => return Ok(Next::End),
             }
         }
     }
 
-    /// Ends the reading by the decoder: a crew reads what is in the page cache if there is a look, and else a thread
-    /// reads.
+    /// Ends the reading by the decoder: a crew reads what is in the page cache if there is a look, threads decompress
+    /// frames, and else a thread reads.
     fn hand_over(&mut self) -> Result<(), Failure> {
-        let Reading::Here(Here { feed, .. }) = std::mem::replace(&mut self.reading, Reading::Over) else {
+        let Reading::Here(Here { mut feed, .. }) = std::mem::replace(&mut self.reading, Reading::Over) else {
             return Ok(());
         };
+        if matches!(feed, Feed::New(_) | Feed::Packed(_)) && !self.is_given {
+            self.helpers = self.helpers.min(other_cores());
+        }
+        if let Some(unpackers) = feed.unpackers(self.bytes, self.helpers)? {
+            self.reading = Reading::Unpackers(unpackers);
+            return Ok(());
+        }
         let failed = |error: quaff_os::Error| Failure::Os(error.errno);
         self.reading = match self.for_crew(feed) {
             Ok((input, (file, offset))) => {
                 let crew = Crew::start(input, (file, offset), self.bytes, self.helpers, &self.board);
                 Reading::Crew(Box::new(crew.map_err(failed)?), offset)
             }
-            Err(feed) => Reading::Ahead(Ahead::start(feed, &self.state, self.bytes).map_err(failed)?),
+            Err(feed) => {
+                let sizes = (self.bytes, self.helpers);
+                Reading::Ahead(Ahead::start(feed, &self.state, sizes).map_err(failed)?)
+            }
         };
         Ok(())
     }
@@ -218,6 +243,7 @@ impl ReadAhead {
         let Room { buffer, seen } = part.room;
         match &mut self.reading {
             Reading::Crew(crew, _) => crew.recycle(Room { buffer, seen }),
+            Reading::Unpackers(unpackers) => unpackers.recycle(buffer),
             Reading::Here(here) => here.buffer = Some(buffer),
             // Fails after the end of the file, when the thread has ended.
             Reading::Ahead(ahead) => drop(ahead.empty.send(buffer)),
@@ -263,8 +289,8 @@ impl Here {
 }
 
 impl Ahead {
-    /// Starts the thread.
-    fn start(feed: Feed, state: &Arc<FileState>, bytes: usize) -> Result<Self> {
+    /// Starts the thread, with buffers of so many bytes. It starts so many others for the frames of a compressed file.
+    fn start(feed: Feed, state: &Arc<FileState>, (bytes, helpers): (usize, usize)) -> Result<Self> {
         let (empty, to_fill) = sync_channel(BUFFERS);
         let (filled, full) = sync_channel(BUFFERS);
         for _ in 0..BUFFERS {
@@ -272,21 +298,24 @@ impl Ahead {
         }
         let state = state.clone();
         quaff_os::spawn("read ahead", move || {
-            run(feed, &to_fill, &filled, &state);
+            run(feed, &to_fill, &filled, &state, helpers);
             state.has_ended.store(true, Ordering::Release);
         })?;
         Ok(Self { full, empty })
     }
 
-    fn next(&self, wait: Option<Duration>, state: &FileState) -> Result<Next, Failure> {
+    /// Returns the thread's next result; `None` if the wait timed out.
+    fn next(&self, wait: Option<Duration>, state: &FileState) -> Result<Option<Filled>, Failure> {
         let received = match wait {
             Some(wait) => self.full.recv_timeout(wait),
             None => self.full.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
         match received {
-            Ok(part) => part.map(Next::Part),
-            Err(RecvTimeoutError::Timeout) => Ok(Next::Idle),
-            Err(RecvTimeoutError::Disconnected) if state.has_ended.load(Ordering::Acquire) => Ok(Next::End),
+            Ok(filled) => filled.map(Some),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) if state.has_ended.load(Ordering::Acquire) => {
+                Ok(Some(Filled::End))
+            }
             Err(RecvTimeoutError::Disconnected) => {
                 Err(Failure::Os(io::Error::other("the thread that reads it has panicked")))
             }
@@ -294,12 +323,13 @@ impl Ahead {
     }
 }
 
-/// The thread: ends with the file, at an error, or when [`ReadAhead`] is dropped.
+/// The thread: ends with the file, at an error, when others take over, or when [`ReadAhead`] is dropped.
 fn run(
     mut feed: Feed,
     empty: &Receiver<Buffer>,
-    full: &SyncSender<Result<Part, Failure>>,
+    full: &SyncSender<Result<Filled, Failure>>,
     state: &FileState,
+    helpers: usize,
 ) {
     let mut unpopulated = BUFFERS;
     while let Ok(buffer) = empty.recv() {
@@ -310,14 +340,19 @@ fn run(
             // Huge pages are faster but not required.
             buffer.populate().ok();
         }
-        let part = match feed.fill(buffer, state) {
-            Ok(Some(part)) => Ok(part),
-            Ok(None) if matches!(feed, Feed::Compressed(_)) => continue,
-            Ok(None) => return,
+        let bytes = buffer.len();
+        let filled = match feed.fill(buffer, state) {
+            Ok(Some(part)) => Ok(Filled::Part(part)),
+            Ok(None) => match feed.unpackers(bytes, helpers) {
+                Ok(Some(unpackers)) => Ok(Filled::Unpackers(unpackers)),
+                Ok(None) if matches!(feed, Feed::Compressed(_)) => continue,
+                Ok(None) => return,
+                Err(failure) => Err(failure),
+            },
             Err(failure) => Err(failure),
         };
-        let failed = part.is_err();
-        if full.send(part).is_err() || failed {
+        let is_last = !matches!(filled, Ok(Filled::Part(_)));
+        if full.send(filled).is_err() || is_last {
             return;
         }
     }
@@ -328,7 +363,7 @@ impl Feed {
     fn has_more(&self) -> bool {
         match self {
             Self::New(input) | Self::Plain(input) => input.has_more(),
-            Self::Compressed(_) => true,
+            Self::Packed(_) | Self::Compressed(_) => true,
             Self::Over => false,
         }
     }
@@ -336,12 +371,31 @@ impl Feed {
     fn is_cached(&mut self, bytes: usize) -> bool {
         match self {
             Self::New(input) | Self::Plain(input) => input.is_cached(bytes),
-            Self::Compressed(_) | Self::Over => false,
+            Self::Packed(_) | Self::Compressed(_) | Self::Over => false,
+        }
+    }
+
+    /// Starts threads that decompress the frames of a regular file side by side. Otherwise a compressed file is
+    /// decompressed by the thread that has the feed.
+    fn unpackers(&mut self, bytes: usize, helpers: usize) -> Result<Option<Box<Unpackers>>, Failure> {
+        match std::mem::replace(self, Self::Over) {
+            // With smaller buffers there are many files, and no memory for frames of each.
+            Self::Packed(packed) if helpers > 0 && bytes >= BUFFER_BYTES && packed.is_divisible() => {
+                Ok(Some(Box::new(Unpackers::start(packed, bytes, helpers)?)))
+            }
+            Self::Packed(packed) => {
+                *self = Self::Compressed(packed.decompressor()?);
+                Ok(None)
+            }
+            feed => {
+                *self = feed;
+                Ok(None)
+            }
         }
     }
 
     /// Fills a buffer. `None` at the end, where it becomes [`Feed::Over`], and when the buffer was used for
-    /// compressed bytes.
+    /// compressed bytes, where it becomes [`Feed::Packed`].
     fn fill(&mut self, mut buffer: Buffer, state: &FileState) -> Result<Option<Part>, Failure> {
         let bytes = match self {
             Self::New(_) => return self.begin(buffer, state),
@@ -351,6 +405,7 @@ impl Feed {
                 state.offset.store(decompressor.offset(), Ordering::Relaxed);
                 bytes
             }
+            Self::Packed(_) => return Ok(None),
             Self::Over => 0,
         };
         if bytes == 0 {
@@ -374,8 +429,10 @@ impl Feed {
         match Compression::of(&buffer[..bytes]) {
             Some(compression) => {
                 state.compression.store(compression as u64 + 1, Ordering::Relaxed);
-                let decompressor = Decompressor::new(compression, Box::new(input), buffer, bytes);
-                *self = Self::Compressed(decompressor.map_err(Failure::Os)?);
+                let is_long = input.is_regular() && input.has_more();
+                let is_cached = input.is_cached(buffer.len());
+                let input = CompressedInput::new(Box::new(input), buffer, bytes);
+                *self = Self::Packed(Packed { compression, input, is_cached, is_long });
                 Ok(None)
             }
             None if bytes == 0 => Ok(None),
@@ -405,10 +462,10 @@ mod tests {
         let buffer = Buffer::new(4096).unwrap();
         let broken = Decompressor::new(Compression::Gzip, Box::new(Broken), buffer, 0).unwrap();
         let state = Arc::<FileState>::default();
-        let ahead = Ahead::start(Feed::Compressed(broken), &state, 4096).unwrap();
+        let ahead = Ahead::start(Feed::Compressed(broken), &state, (4096, 0)).unwrap();
         let Err(Failure::Os(error)) = ahead.next(None, &state) else { panic!("no error") };
         assert_eq!(error.to_string(), "the thread that reads it has panicked");
-        let ahead = Ahead::start(Feed::Over, &state, 4096).unwrap();
-        assert!(matches!(ahead.next(None, &state), Ok(Next::End)));
+        let ahead = Ahead::start(Feed::Over, &state, (4096, 0)).unwrap();
+        assert!(matches!(ahead.next(None, &state), Ok(Some(Filled::End))));
     }
 }

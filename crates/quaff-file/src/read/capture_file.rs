@@ -4,10 +4,10 @@
 //! of the file is assembled in a buffer, which is as long as the packet.
 
 use super::Options;
-use super::ahead::{Next, ReadAhead};
+use super::ahead::ReadAhead;
 use super::decompress::{Corruption, Failure};
 use super::look::{Glance, MakeLook, Seen};
-use super::part::Part;
+use super::part::{Next, Part};
 use quaff_wire::decode::{Corrections, Damage, Decoder, Format, Frame, Item, Step};
 use quaff_wire::pcap::RecordLayout;
 use std::path::{Path, PathBuf};

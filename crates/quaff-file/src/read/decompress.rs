@@ -12,9 +12,12 @@ mod step;
 mod tests;
 mod zstd;
 
+pub(super) use extent::Unknown;
+use extent::{Extent, lz4_extent, zstd_extent};
 use quaff_os::Buffer;
 use std::io::{self, Read};
-use step::{CompressedInput, Step, StepError};
+pub(super) use step::CompressedInput;
+use step::{Step, StepError};
 
 /// A compression format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +55,15 @@ impl Compression {
             Self::Zstd => "zstd",
             Self::Lz4 => "lz4",
         }
+    }
+}
+
+/// Returns the extent of the frame at the front of `bytes`, if `room` bytes are enough for its contents and its window.
+pub(super) fn extent(compression: Compression, bytes: &[u8], room: u64) -> Result<Extent, Unknown> {
+    match compression {
+        Compression::Zstd => zstd_extent(bytes, room),
+        Compression::Lz4 => lz4_extent(bytes, room),
+        Compression::Gzip => Err(Unknown::Unfit),
     }
 }
 
@@ -99,7 +111,11 @@ impl Decompressor {
         buffer: Buffer,
         len: usize,
     ) -> io::Result<Self> {
-        let input = CompressedInput { input, buffer, at: 0, len, offset: 0, is_at_end: false };
+        Self::of(compression, CompressedInput::new(input, buffer, len))
+    }
+
+    /// Creates a decompressor for the bytes of `input`, which are at the begin of a file or of a frame.
+    pub(super) fn of(compression: Compression, input: CompressedInput) -> io::Result<Self> {
         let codec = match compression {
             Compression::Gzip => Codec::Gzip(Box::new(gzip::Gzip::new(input))),
             Compression::Zstd => Codec::Zstd(Box::new(zstd::Zstd::new(input)?)),
@@ -110,6 +126,12 @@ impl Decompressor {
 
     /// Decompresses the buffered bytes into `out`, at least one byte; 0 is the end of the file.
     pub fn read(&mut self, out: &mut [u8]) -> Result<usize, Failure> {
+        self.read_until(out, u64::MAX)
+    }
+
+    /// As [`Decompressor::read`], but not past the first end of a frame of zstd at the file offset `end` or after it:
+    /// there it may return 0 too.
+    pub(super) fn read_until(&mut self, out: &mut [u8], end: u64) -> Result<usize, Failure> {
         let mut done = 0;
         while done < out.len() && self.failure.is_none() {
             match self.step(&mut out[done..]) {
@@ -118,7 +140,7 @@ impl Decompressor {
                 Err(error) => self.failure = Some(self.failed(error)),
             }
             // More would need another read.
-            if done > 0 && self.input().at == self.input().len {
+            if done > 0 && self.input().at == self.input().len || self.is_between_frames(end) {
                 break;
             }
         }
@@ -126,6 +148,12 @@ impl Decompressor {
             Some(failure) => Err(failure),
             None => Ok(done),
         }
+    }
+
+    /// Returns whether a frame of zstd has ended at the file offset `end` or after it, and no other has begun.
+    pub(super) fn is_between_frames(&self, end: u64) -> bool {
+        let Codec::Zstd(zstd) = &self.codec else { return false };
+        self.offset() >= end && self.failure.is_none() && zstd.is_between_frames()
     }
 
     /// Returns the number of compressed bytes used so far.
@@ -139,6 +167,15 @@ impl Decompressor {
             Codec::Gzip(gzip) => gzip.step(out),
             Codec::Zstd(zstd) => zstd.step(out),
             Codec::Lz4(lz4) => lz4.step(out),
+        }
+    }
+
+    /// The compressed bytes. Between two frames others may take their place.
+    pub(super) fn input_mut(&mut self) -> &mut CompressedInput {
+        match &mut self.codec {
+            Codec::Gzip(gzip) => gzip.input_mut(),
+            Codec::Zstd(zstd) => zstd.input_mut(),
+            Codec::Lz4(lz4) => lz4.input_mut(),
         }
     }
 

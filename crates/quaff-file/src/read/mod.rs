@@ -1,6 +1,6 @@
 //! Reading capture files of any program: pcap and pcapng, compressed or not, damaged or still growing.
 //!
-//! A thread reads ahead and decompresses; the decoder walks over the bytes without copying packets.
+//! Threads read ahead and decompress; the decoder walks over the bytes without copying packets.
 //! This module never writes files.
 
 mod ahead;
@@ -11,6 +11,7 @@ mod input;
 mod look;
 mod options;
 mod part;
+mod unpack;
 mod watch;
 
 pub use ahead::{BUFFER_BYTES, BUFFERS};

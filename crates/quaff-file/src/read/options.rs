@@ -12,8 +12,9 @@ pub struct Options {
     /// Once raised, reading ends. The bytes that a followed file has by then are still read.
     pub stop: Stop,
     /// Size of each of the buffers, at most [`BUFFERS`](super::BUFFERS), that a file is read into; `None` is the size
-    /// that is fastest for one file.
+    /// that is fastest for one file. A compressed file has one more, and two more if threads decompress its frames.
     pub buffer_bytes: Option<usize>,
-    /// Threads that read and look beside the decoder's; `None` is one for each other core, up to 3.
+    /// Threads that read and look, or decompress frames, beside the decoder's; `None` is one for each other core, up to
+    /// 3.
     pub helpers: Option<usize>,
 }

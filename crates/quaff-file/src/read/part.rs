@@ -21,6 +21,15 @@ pub(super) struct Part {
     pub(super) glance: Option<Glance>,
 }
 
+/// The result of waiting for a part.
+#[derive(Debug)]
+pub(super) enum Next {
+    Part(Part),
+    /// The wait timed out.
+    Idle,
+    End,
+}
+
 impl Part {
     /// A part at which no thread has looked.
     pub(super) fn plain(buffer: Buffer, bytes: usize) -> Self {

@@ -42,6 +42,10 @@ impl Gzip {
         &self.input
     }
 
+    pub(super) fn input_mut(&mut self) -> &mut CompressedInput {
+        &mut self.input
+    }
+
     pub(super) fn step(&mut self, out: &mut [u8]) -> Result<Step, StepError> {
         if self.position == Position::BetweenMembers && !self.has_another()? {
             return Ok(Step::End);

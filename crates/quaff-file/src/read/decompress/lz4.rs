@@ -15,12 +15,18 @@ pub(super) struct Lz4 {
 
 impl Lz4 {
     pub(super) fn new(input: CompressedInput) -> Self {
-        let is_legacy = input.buffer.starts_with(&0x184C_2102u32.to_le_bytes());
-        Self { decoder: FrameDecoder::new(input), began: 0, is_legacy }
+        let began = input.position();
+        // A file is in one format or the other.
+        let is_legacy = began == 0 && input.buffered().starts_with(&0x184C_2102u32.to_le_bytes());
+        Self { decoder: FrameDecoder::new(input), began, is_legacy }
     }
 
     pub(super) fn input(&self) -> &CompressedInput {
         self.decoder.get_ref()
+    }
+
+    pub(super) fn input_mut(&mut self) -> &mut CompressedInput {
+        self.decoder.get_mut()
     }
 
     pub(super) fn step(&mut self, out: &mut [u8]) -> Result<Step, StepError> {

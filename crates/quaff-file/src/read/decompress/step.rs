@@ -5,7 +5,7 @@ use std::fmt;
 use std::io::{self, Read};
 
 /// The compressed bytes, in a buffer that is refilled when it is used up.
-pub(super) struct CompressedInput {
+pub(in crate::read) struct CompressedInput {
     pub(super) input: Box<dyn Read + Send>,
     pub(super) buffer: Buffer,
     /// The buffered bytes are `buffer[at..len]`.
@@ -15,6 +15,8 @@ pub(super) struct CompressedInput {
     pub(super) offset: u64,
     /// A read past the last byte was attempted.
     pub(super) is_at_end: bool,
+    /// The last byte of the file is in the buffer, or was.
+    has_end: bool,
 }
 
 /// The result of one step of a decompressor.
@@ -41,7 +43,66 @@ impl From<io::Error> for StepError {
 
 pub(super) const TRUNCATED: &str = "truncated";
 
+/// Reads past the page cache begin and end at a page, in the file and in memory.
+const PAGE_BYTES: usize = 4096;
+
 impl CompressedInput {
+    /// The first `len` bytes of a file are in `buffer`; `input` has the rest.
+    pub(in crate::read) fn new(input: Box<dyn Read + Send>, buffer: Buffer, len: usize) -> Self {
+        Self { input, buffer, at: 0, len, offset: 0, is_at_end: false, has_end: false }
+    }
+
+    /// No bytes, and a buffer for others.
+    pub(in crate::read) fn empty(buffer: Buffer) -> Self {
+        Self::new(Box::new(io::empty()), buffer, 0)
+    }
+
+    /// Continues in `buffer`, which has room for all buffered bytes.
+    pub(in crate::read) fn in_buffer(mut self, mut buffer: Buffer) -> Self {
+        buffer[..self.len].copy_from_slice(&self.buffer[..self.len]);
+        self.buffer = buffer;
+        self
+    }
+
+    /// Reads more behind the buffered bytes; `false` at the end of the file, or if they fill the buffer.
+    pub(in crate::read) fn extend(&mut self) -> io::Result<bool> {
+        let used = self.at / PAGE_BYTES * PAGE_BYTES;
+        if self.len == self.buffer.len() && used > 0 {
+            self.buffer.copy_within(used..self.len, 0);
+            (self.at, self.len, self.offset) = (self.at - used, self.len - used, self.offset + used as u64);
+        }
+        if self.len == self.buffer.len() {
+            return Ok(false);
+        }
+        let more = self.input.read(&mut self.buffer[self.len..])?;
+        self.len += more;
+        self.has_end = more == 0;
+        Ok(more > 0)
+    }
+
+    /// Passes the first `bytes` of the buffered ones to `to`, which has none. Copies those or the others, whichever are
+    /// fewer; both buffers have the same size.
+    pub(in crate::read) fn pass(&mut self, bytes: usize, to: &mut Self) {
+        let end = self.at + bytes;
+        if bytes <= self.len - end {
+            to.buffer[..bytes].copy_from_slice(&self.buffer[self.at..end]);
+            (to.at, to.len, to.offset) = (0, bytes, self.position());
+            self.at = end;
+        } else {
+            let used = end / PAGE_BYTES * PAGE_BYTES;
+            to.buffer[..self.len - used].copy_from_slice(&self.buffer[used..self.len]);
+            std::mem::swap(&mut self.buffer, &mut to.buffer);
+            (to.at, to.len, to.offset) = (self.at, end, self.offset);
+            (self.at, self.len, self.offset) = (end - used, self.len - used, self.offset + used as u64);
+        }
+        to.is_at_end = false;
+    }
+
+    /// Returns whether all bytes of the file were used.
+    pub(in crate::read) fn is_over(&self) -> bool {
+        self.has_end && self.at == self.len
+    }
+
     /// Returns the buffered bytes, after a read if there are none; empty at the end of the file.
     pub(super) fn fill(&mut self) -> io::Result<&[u8]> {
         if self.at == self.len {
@@ -54,7 +115,7 @@ impl CompressedInput {
     }
 
     /// Returns the buffered bytes without a read.
-    pub(super) fn buffered(&self) -> &[u8] {
+    pub(in crate::read) fn buffered(&self) -> &[u8] {
         &self.buffer[self.at..self.len]
     }
 
@@ -63,7 +124,7 @@ impl CompressedInput {
     }
 
     /// Returns the file offset of the next byte.
-    pub(super) fn position(&self) -> u64 {
+    pub(in crate::read) fn position(&self) -> u64 {
         self.offset + self.at as u64
     }
 }

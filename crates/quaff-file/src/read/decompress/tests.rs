@@ -1,7 +1,8 @@
 //! Compressed files: complete, of several parts, truncated, and damaged.
 
-use super::{Compression, Decompressor};
-use crate::read::{CaptureFile, Error};
+use super::{Compression, Decompressor, Unknown, extent};
+use crate::read::{CaptureFile, Error, Options};
+use crate::write::{Codec, CompressedWriter};
 use quaff_os::Buffer;
 use quaff_wire::decode::Item;
 use quaff_wire::pcap::{Resolution, file_header};
@@ -56,7 +57,10 @@ const ALL: [(&str, Pack); 3] = [("gzip", gzip), ("zstd", zstd), ("lz4", lz4)];
 
 /// Returns the number of packets up to the first wrong one, and the error.
 fn read_path(path: &Path) -> (u32, Option<Error>) {
-    let mut file = CaptureFile::open(path).unwrap();
+    read_from(&mut CaptureFile::open(path).unwrap())
+}
+
+fn read_from(file: &mut CaptureFile) -> (u32, Option<Error>) {
     let (mut packets, mut is_right) = (0, true);
     loop {
         let pulled = file.pull(|item| {
@@ -265,5 +269,78 @@ fn a_frame_to_be_skipped_may_be_of_any_size() {
     let bytes = [zstd(b"before"), skipped, zstd(b"after"), vec![1, 2, 3, 4, 5, 6]].concat();
     for piece_bytes in [1000, usize::MAX] {
         assert_eq!(unpacked_from(&bytes, 4096, piece_bytes), b"beforeafter");
+    }
+}
+
+#[test]
+fn frames_of_a_file_are_read_by_any_number_of_threads() {
+    let whole = capture(200_000);
+    for compression in [Compression::Zstd, Compression::Lz4] {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        let mut writer = CompressedWriter::new(&mut file, Codec::fastest(compression)).unwrap();
+        writer.write_all(&whole).unwrap();
+        writer.flush().unwrap();
+        file.as_file().sync_all().unwrap();
+        let bytes = file.as_file().metadata().unwrap().len();
+        assert!(bytes > 8 << 20, "{bytes}");
+        for is_cached in [true, false] {
+            for helpers in [0, 1, 3] {
+                if !is_cached {
+                    let advice = nix::fcntl::PosixFadviseAdvice::POSIX_FADV_DONTNEED;
+                    nix::fcntl::posix_fadvise(file.as_file(), 0, 0, advice).unwrap();
+                }
+                let options = Options { helpers: Some(helpers), ..Options::default() };
+                let mut capture = CaptureFile::open_with(file.path(), options).unwrap();
+                assert!(capture.pull(|_| {}).unwrap());
+                let reader = format!("{capture:?}");
+                assert_eq!(reader.contains("Unpackers"), helpers > 0, "{reader}");
+                drop(capture);
+                let options = Options { helpers: Some(helpers), ..Options::default() };
+                let mut capture = CaptureFile::open_with(file.path(), options).unwrap();
+                let (packets, error) = read_from(&mut capture);
+                assert_eq!(
+                    (packets, capture.used()),
+                    (200_000, bytes),
+                    "{compression:?} {helpers} {error:?}"
+                );
+                assert_eq!(capture.compression(), Some(compression.name()));
+            }
+        }
+    }
+}
+
+#[test]
+fn the_extent_of_a_frame_is_known_at_its_last_byte() {
+    let text = capture(3000);
+    let stored = [&[0x28, 0xB5, 0x2F, 0xFD, 0xA0][..], &8u32.to_le_bytes(), &[0x41, 0, 0], &[7; 8]].concat();
+    let skippable = [&[0x50, 0x2A, 0x4D, 0x18, 9, 0, 0, 0][..], &[1; 9]].concat();
+    let unknown = zstd(&text);
+    let frames = [
+        (Compression::Zstd, unknown, text.len().next_multiple_of(128 << 10)),
+        (Compression::Zstd, zstd::bulk::compress(&text, 3).unwrap(), text.len()),
+        (Compression::Zstd, stored, 8),
+        (Compression::Zstd, skippable, 0),
+        (Compression::Lz4, lz4(&text), text.len().next_multiple_of(64 << 10)),
+    ];
+    for (compression, frame, plain_bytes) in frames {
+        for cut in 0..frame.len() {
+            assert_eq!(extent(compression, &frame[..cut], 1 << 20), Err(Unknown::Partial), "{cut}");
+        }
+        let followed = [&frame[..], &[0x28, 0xB5, 0x2F]].concat();
+        let found = extent(compression, &followed, 1 << 20).unwrap();
+        assert_eq!((found.packed_bytes, found.plain_bytes), (frame.len(), plain_bytes as u64));
+        if plain_bytes > 8 {
+            assert_eq!(extent(compression, &followed, 100 << 10), Err(Unknown::Unfit), "{compression:?}");
+        }
+    }
+    for (compression, bytes) in [
+        (Compression::Zstd, &[1; 40][..]),
+        (Compression::Zstd, &[0x28, 0xB5, 0x2F, 0xFD, 0x28, 0, 0, 0, 0]),
+        (Compression::Lz4, &[0x02, 0x21, 0x4C, 0x18, 1, 1, 1, 1]),
+        (Compression::Lz4, &[0x50, 0x2A, 0x4D, 0x18, 0, 0, 0, 0]),
+        (Compression::Lz4, &[0x04, 0x22, 0x4D, 0x18, 0x60, 0x30, 0, 0, 0, 0, 0]),
+        (Compression::Gzip, &[0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 0]),
+    ] {
+        assert_eq!(extent(compression, bytes, 1 << 20), Err(Unknown::Unfit), "{bytes:x?}");
     }
 }

@@ -50,6 +50,15 @@ impl Zstd {
         &self.input
     }
 
+    pub(super) fn input_mut(&mut self) -> &mut CompressedInput {
+        &mut self.input
+    }
+
+    /// Returns whether a frame has ended and no byte of another one was taken.
+    pub(super) fn is_between_frames(&self) -> bool {
+        self.wanted == 0 && self.block.is_empty()
+    }
+
     /// Returns the number of bytes read but not yet passed to the decoder.
     pub(super) fn held(&self) -> usize {
         self.block.len()
