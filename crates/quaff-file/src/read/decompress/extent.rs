@@ -55,14 +55,15 @@ impl ZstdHeader {
 }
 
 /// Returns the memory for the frame of zstd at the front of `bytes`, as the logarithm of a window for which it is
-/// enough: 17 or more. `Unfit` is another kind of frame, or none.
+/// enough: 17 to 64, whatever the header claims. `Unfit` is another kind of frame, or none.
 pub(super) fn zstd_memory_log(bytes: &[u8]) -> Result<u32, Unknown> {
     let header = zstd_header(&mut Walk { bytes, at: 0 })?.ok_or(Unknown::Unfit)?;
     // As ZSTD_decodingBufferSize_internal has it: two blocks beside the window, or the contents.
     let around = 2 * header.block_bytes_max();
-    let needed = header.size.unwrap_or(u64::MAX).min(header.window + around);
+    let needed = header.size.unwrap_or(u64::MAX).min(header.window.saturating_add(around));
     let window = needed.saturating_sub(2 * ZSTD_BLOCK_BYTES_MAX).max(ZSTD_BLOCK_BYTES_MAX);
-    Ok(window.next_power_of_two().ilog2())
+    // Rounded up: the next power of two may be more than a u64 holds.
+    Ok(u64::BITS - (window - 1).leading_zeros())
 }
 
 /// Reads a header, of a skippable frame the magic number only (`None`).

@@ -417,6 +417,27 @@ fn frames_are_taken_whole_and_only_the_others_are_streamed() {
     assert_eq!(claims(&[frame(100), wide].concat(), PART), [Ok(100), Err(1000)]);
 }
 
+/// Any way to read: helpers, and whether the decoder helps.
+const WAYS: [(usize, bool); 4] = [(1, false), (1, true), (4, false), (4, true)];
+
+#[test]
+fn a_frame_may_claim_any_size() {
+    let before = zstd_frame(&contents(1, 1000, true), true, true, 16);
+    for size in [u64::MAX, u64::MAX - 262_144, 0xF0 << 56, (1 << 63) + (1 << 19)] {
+        // The window is the size, or the longest.
+        for header in [&[0xE0][..], &[0xC0, 0xFF]] {
+            let frame = [&ZSTD_MAGIC[..], header, &size.to_le_bytes(), &[1, 0, 0]].concat();
+            for file in [frame.clone(), [&before[..], &frame].concat()] {
+                for (helpers, is_cached) in WAYS {
+                    let pieces = Pieces::new(&file, 1000);
+                    let found = assert_equal(Compression::Zstd, &pieces, helpers, is_cached);
+                    assert!(found.end.contains("too much memory"), "{size:x}: {}", found.end);
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn a_frame_that_lies_about_its_length_is_continued_in_order() {
     let honest = |seed| zstd_frame(&contents(seed, PART - 100, true), true, true, 16);
@@ -424,7 +445,7 @@ fn a_frame_that_lies_about_its_length_is_continued_in_order() {
     let mut file: Vec<u8> = (0..6).flat_map(honest).collect();
     file.extend(lie);
     file.extend((6..20).flat_map(honest));
-    for (helpers, is_cached) in [(1, false), (1, true), (4, false), (4, true)] {
+    for (helpers, is_cached) in WAYS {
         let found = assert_equal(Compression::Zstd, &Pieces::new(&file, 30_000), helpers, is_cached);
         assert!(found.bytes.len() > 6 * (PART - 100) + 5 * PART - 1000, "{}", found.bytes.len());
         assert_ne!(found.end, "end");
