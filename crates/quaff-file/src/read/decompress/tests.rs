@@ -263,6 +263,21 @@ fn a_contradictory_frame_does_not_depend_on_those_before_it() {
     }
 }
 
+/// A header may have bytes that look like a whole frame to the decoder, if it gets them in one call.
+#[test]
+fn a_frame_within_a_header_is_part_of_it() {
+    // A dictionary and a size of 4, which look like a frame of four bytes to be skipped; a window, a dictionary and a
+    // size of 0, which look like one of a byte, and need no room.
+    let of_4 = [&[0xE3, 0x50, 0x2A, 0x4D, 0x18][..], &4u64.to_le_bytes()].concat();
+    let of_0 = [&[0x83, 0x50, 0x2A, 0x4D, 0x18, 1][..], &[0; 4]].concat();
+    for header in [of_4, of_0] {
+        let frame = [&[0x28, 0xB5, 0x2F, 0xFD][..], &header].concat();
+        for room in [1, 4096] {
+            assert!(unpacked(&[frame.clone(), zstd(b"after")].concat(), room).is_empty(), "{header:x?}");
+        }
+    }
+}
+
 #[test]
 fn a_frame_to_be_skipped_may_be_of_any_size() {
     let skipped = [&[0x50, 0x2A, 0x4D, 0x18, 0, 0, 16, 0][..], &vec![9; 1 << 20]].concat();

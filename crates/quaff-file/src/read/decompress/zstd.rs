@@ -92,8 +92,10 @@ impl Zstd {
         }
         let given = match (self.output_full, begins) {
             (true, _) => 0,
-            (false, true) => self.block.len().min(HEADER_BYTES),
-            (false, false) => self.block.len(),
+            // The last byte of a header is passed alone. In the bytes of the call that completes a header the decoder
+            // looks for a whole frame, and a dictionary ID and a size may look like one: it would end there.
+            (false, true) if self.block.len() > HEADER_BYTES => self.block.len() - 1,
+            (false, _) => self.block.len(),
         };
         let mut input = InBuffer::around(&self.block[..given]);
         let mut output = OutBuffer::around(&mut *out);
