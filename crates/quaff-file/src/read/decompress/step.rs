@@ -15,7 +15,7 @@ pub(in crate::read) struct CompressedInput {
     pub(super) offset: u64,
     /// A read past the last byte was attempted.
     pub(super) is_at_end: bool,
-    /// The last byte of the file is in the buffer, or was.
+    /// A read has returned the end of the file. Nothing is read afterwards, even if the file has grown.
     has_end: bool,
 }
 
@@ -54,7 +54,7 @@ impl CompressedInput {
 
     /// No bytes, and a buffer for others.
     pub(in crate::read) fn empty(buffer: Buffer) -> Self {
-        Self::new(Box::new(io::empty()), buffer, 0)
+        Self { has_end: true, ..Self::new(Box::new(io::empty()), buffer, 0) }
     }
 
     /// Continues in `buffer`, which has room for all buffered bytes.
@@ -64,20 +64,25 @@ impl CompressedInput {
         self
     }
 
-    /// Reads more behind the buffered bytes; `false` at the end of the file, or if they fill the buffer.
+    /// Reads more after the buffered bytes; `false` at the end of the file, or if they fill the buffer.
     pub(in crate::read) fn extend(&mut self) -> io::Result<bool> {
         let used = self.at / PAGE_BYTES * PAGE_BYTES;
         if self.len == self.buffer.len() && used > 0 {
-            self.buffer.copy_within(used..self.len, 0);
-            (self.at, self.len, self.offset) = (self.at - used, self.len - used, self.offset + used as u64);
+            self.discard(used);
         }
-        if self.len == self.buffer.len() {
+        if self.has_end || self.len == self.buffer.len() {
             return Ok(false);
         }
         let more = self.input.read(&mut self.buffer[self.len..])?;
         self.len += more;
         self.has_end = more == 0;
         Ok(more > 0)
+    }
+
+    /// Moves the buffered bytes, so that the buffer begins `used` bytes later in the file.
+    fn discard(&mut self, used: usize) {
+        self.buffer.copy_within(used..self.len, 0);
+        (self.at, self.len, self.offset) = (self.at - used, self.len - used, self.offset + used as u64);
     }
 
     /// Passes the first `bytes` of the buffered ones to `to`, which has none. Copies those or the others, whichever are
@@ -108,8 +113,11 @@ impl CompressedInput {
         if self.at == self.len {
             self.offset += self.len as u64;
             (self.at, self.len) = (0, 0);
-            self.len = self.input.read(&mut self.buffer)?;
-            self.is_at_end = self.len == 0;
+            if !self.has_end {
+                self.len = self.input.read(&mut self.buffer)?;
+                self.has_end = self.len == 0;
+            }
+            self.is_at_end = self.has_end;
         }
         Ok(&self.buffer[self.at..self.len])
     }

@@ -25,6 +25,8 @@ struct Pieces {
     fails_at: usize,
     /// A read at this offset or after it panics on a thread of the pool.
     panics_at: usize,
+    /// The first read at this offset returns the end of the file, which then grows.
+    ends_at: usize,
 }
 
 impl Read for Pieces {
@@ -34,14 +36,21 @@ impl Read for Pieces {
         if at >= self.fails_at {
             return Err(io::Error::from_raw_os_error(5));
         }
-        let size = out.len().min(self.size).min(self.fails_at - at);
+        if at == self.ends_at {
+            self.ends_at = usize::MAX;
+            return Ok(0);
+        }
+        let ends_at = if at < self.ends_at { self.ends_at } else { usize::MAX };
+        let size = out.len().min(self.size).min(self.fails_at.min(ends_at) - at);
         self.bytes.read(&mut out[..size])
     }
 }
 
 impl Pieces {
     fn new(bytes: &[u8], size: usize) -> Self {
-        Self { bytes: Cursor::new(bytes.to_vec()), size, fails_at: usize::MAX, panics_at: usize::MAX }
+        let never = usize::MAX;
+        let bytes = Cursor::new(bytes.to_vec());
+        Self { bytes, size, fails_at: never, panics_at: never, ends_at: never }
     }
 
     /// The input after the first read.
@@ -434,6 +443,21 @@ fn a_frame_may_claim_any_size() {
                     assert!(found.end.contains("too much memory"), "{size:x}: {}", found.end);
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn a_file_that_grows_after_its_end_was_read_ends_there() {
+    let frame = |len| zstd_frame(&contents(len as u64, len, true), true, true, 16);
+    let file = [frame(PART), frame(5 * PART), frame(PART)].concat();
+    let last = file.len() - frame(PART).len();
+    for ends_at in [frame(PART).len() + 2 * PART, last, last + 100] {
+        for (helpers, is_cached) in WAYS {
+            let pieces = Pieces { ends_at, ..Pieces::new(&file, 10_000) };
+            let found = assert_equal(Compression::Zstd, &pieces, helpers, is_cached);
+            assert_eq!(found.end == "end", ends_at == last, "{}", found.end);
+            assert!(found.bytes.len() <= 6 * PART + 100, "{}", found.bytes.len());
         }
     }
 }
