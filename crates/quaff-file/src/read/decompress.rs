@@ -114,7 +114,7 @@ impl Decompressor {
         Self::of(compression, CompressedInput::new(input, buffer, len))
     }
 
-    /// Creates a decompressor for the bytes of `input`, which are at the begin of a file or of a frame.
+    /// Creates a decompressor for the bytes of `input`, which are at the start of a file or of a frame.
     pub(super) fn of(compression: Compression, input: CompressedInput) -> io::Result<Self> {
         let codec = match compression {
             Compression::Gzip => Codec::Gzip(Box::new(gzip::Gzip::new(input))),
@@ -129,8 +129,8 @@ impl Decompressor {
         self.read_until(out, u64::MAX)
     }
 
-    /// As [`Decompressor::read`], but not past the first end of a frame of zstd at the file offset `end` or after it:
-    /// there it may return 0 too.
+    /// As [`Decompressor::read`], but not past the first end of a frame of zstd or lz4 at the file offset `end` or
+    /// after it: there it may return 0 too.
     pub(super) fn read_until(&mut self, out: &mut [u8], end: u64) -> Result<usize, Failure> {
         let mut done = 0;
         while done < out.len() && self.failure.is_none() {
@@ -150,10 +150,14 @@ impl Decompressor {
         }
     }
 
-    /// Returns whether a frame of zstd has ended at the file offset `end` or after it, and no other has begun.
+    /// Returns whether a frame of zstd or lz4 has ended at the file offset `end` or after it, and no other has begun.
     pub(super) fn is_between_frames(&self, end: u64) -> bool {
-        let Codec::Zstd(zstd) = &self.codec else { return false };
-        self.offset() >= end && self.failure.is_none() && zstd.is_between_frames()
+        let is_between = match &self.codec {
+            Codec::Gzip(_) => false,
+            Codec::Zstd(zstd) => zstd.is_between_frames(),
+            Codec::Lz4(lz4) => lz4.is_between_frames(),
+        };
+        is_between && self.offset() >= end && self.failure.is_none()
     }
 
     /// Returns the number of compressed bytes used so far.

@@ -14,12 +14,13 @@ const RLE: u64 = 1;
 const COMPRESSED: u64 = 2;
 
 /// The lz4 frame format, version 1.6.
-const LZ4_MAGIC: u64 = 0x184D_2204;
-const LZ4_CONTENT_SIZE: u64 = 1 << 3;
-const LZ4_DICTIONARY: u64 = 1 << 0;
-const LZ4_BLOCK_CHECKSUM: u64 = 1 << 4;
-const LZ4_CONTENT_CHECKSUM: u64 = 1 << 2;
-const LZ4_STORED: u64 = 1 << 31;
+pub(super) const LZ4_MAGIC: u64 = 0x184D_2204;
+pub(super) const LZ4_INDEPENDENT: u64 = 1 << 5;
+pub(super) const LZ4_CONTENT_SIZE: u64 = 1 << 3;
+pub(super) const LZ4_DICTIONARY: u64 = 1 << 0;
+pub(super) const LZ4_BLOCK_CHECKSUM: u64 = 1 << 4;
+pub(super) const LZ4_CONTENT_CHECKSUM: u64 = 1 << 2;
+pub(super) const LZ4_STORED: u64 = 1 << 31;
 
 /// A whole frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

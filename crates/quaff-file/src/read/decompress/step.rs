@@ -85,6 +85,20 @@ impl CompressedInput {
         (self.at, self.len, self.offset) = (self.at - used, self.len - used, self.offset + used as u64);
     }
 
+    /// Returns the buffered bytes, after reads until there are `bytes`, at most a page; fewer at the end of the file.
+    pub(super) fn peek(&mut self, bytes: usize) -> io::Result<&[u8]> {
+        while self.len - self.at < bytes {
+            if self.len == self.buffer.len() && self.at < PAGE_BYTES {
+                // The buffer is one page.
+                self.discard(self.at);
+            }
+            if !self.extend()? {
+                break;
+            }
+        }
+        Ok(self.buffered())
+    }
+
     /// Passes the first `bytes` of the buffered ones to `to`, which has none. Copies those or the others, whichever are
     /// fewer; both buffers have the same size.
     pub(in crate::read) fn pass(&mut self, bytes: usize, to: &mut Self) {
