@@ -5,6 +5,7 @@
 //! core does all three while they are in its second-level cache. It never decodes for the decoder, and ends where the
 //! file is not in the page cache any more.
 
+use super::HELPERS_MAX;
 use super::decompress::Failure;
 use super::input::Input;
 use super::look::{Board, Looker};
@@ -19,8 +20,6 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Bytes of a part at most: with its results it fits a core's second-level cache.
 const PART_BYTES_MAX: usize = 256 << 10;
-/// Threads beside the decoder's at most.
-const HELPERS_MAX: usize = 15;
 /// Parts that a thread may be ahead of the decoder.
 const PARTS_AHEAD: usize = 2;
 /// Bytes for which one check decides whether they are in the page cache.

@@ -20,3 +20,6 @@ pub(crate) use capture_file::{TakeSeen, correction_notes, time_notes};
 pub use decompress::{Compression, Corruption, Decompressor, Failure, MAGIC_BYTES};
 pub use look::{Look, MakeLook, Seen};
 pub use options::Options;
+
+/// Threads that share a file with the decoder, at most.
+const HELPERS_MAX: usize = 15;

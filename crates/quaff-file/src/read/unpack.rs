@@ -12,11 +12,12 @@ mod source;
 #[cfg(test)]
 mod tests;
 
+use super::HELPERS_MAX;
 use super::decompress::{Decompressor, Failure};
 use super::part::{Next, Part};
 use quaff_os::Buffer;
 pub(super) use source::Packed;
-use source::{Claim, Done, Sizes, Source, Then, unpack};
+use source::{Claim, Sizes, Source, Then, Unpacked, unpack};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,19 +25,16 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Threads beside the decoder's at most.
-const HELPERS_MAX: usize = 15;
-
 /// A result with its number; `None` if the source is free, which the decoder wants.
-type Message = Option<(u64, Done)>;
+type Message = Option<(u64, Unpacked)>;
 
 /// The decoder's side.
 #[derive(Debug)]
 pub(super) struct Unpackers {
     shared: Arc<Shared>,
-    done: Receiver<Message>,
+    results: Receiver<Message>,
     /// Results that are not next.
-    ready: BTreeMap<u64, Done>,
+    ready: BTreeMap<u64, Unpacked>,
     /// The number of the next result.
     next: u64,
     /// The decoder decompresses too.
@@ -73,6 +71,20 @@ impl Unpackers {
     /// many at most, for the frames of pzstd.
     pub(super) fn start(packed: Packed, part_bytes: usize, helpers: usize) -> Result<Self, Failure> {
         let helpers = helpers.clamp(1, HELPERS_MAX);
+        let (unpackers, sender) = Self::new(packed, part_bytes, helpers)?;
+        for number in 0..helpers {
+            let (shared, sender) = (unpackers.shared.clone(), sender.clone());
+            match quaff_os::spawn("quaff-unpack", move || help(&shared, &sender)) {
+                // The others do its work.
+                Err(_) if number > 0 => break,
+                started => drop(started.map_err(failed)?),
+            }
+        }
+        Ok(unpackers)
+    }
+
+    /// Without the threads, which send their results.
+    fn new(packed: Packed, part_bytes: usize, helpers: usize) -> Result<(Self, Sender<Message>), Failure> {
         let room = if helpers > 1 { 2 * part_bytes } else { part_bytes };
         // One is decoded and one is ready, beside those of the threads. A room is longer than its contents, so that it
         // is never full at the end of a frame.
@@ -82,23 +94,17 @@ impl Unpackers {
         let source = Mutex::new(Source::new(packed, Sizes { part: part_bytes, room })?);
         let shared =
             Arc::new(Shared { source, rooms, returned: Condvar::new(), is_wanted: AtomicBool::new(false) });
-        let (sender, done) = channel();
-        for number in 0..helpers {
-            let (shared, sender) = (shared.clone(), sender.clone());
-            match quaff_os::spawn("quaff-unpack", move || help(&shared, &sender)) {
-                // The others do its work.
-                Err(_) if number > 0 => break,
-                started => drop(started.map_err(failed)?),
-            }
-        }
+        let (sender, results) = channel();
         let (ready, then) = (BTreeMap::new(), Then::Next);
-        Ok(Self { shared, done, ready, next: 0, helps, idle: None, then, room: None, used: 0 })
+        let unpackers =
+            Self { shared, results, ready, next: 0, helps, idle: None, then, room: None, used: 0 };
+        Ok((unpackers, sender))
     }
 
     /// Returns the next part; waits at most `wait` for another thread.
     pub(super) fn next(&mut self, wait: Option<Duration>) -> Result<Next, Failure> {
         loop {
-            let done = match std::mem::replace(&mut self.then, Then::End) {
+            let unpacked = match std::mem::replace(&mut self.then, Then::End) {
                 Then::Next => self.take(wait)?,
                 Then::More(job) => match self.room.take() {
                     Some(room) => Some(unpack(job, room).0),
@@ -111,10 +117,12 @@ impl Unpackers {
                 Then::Failed(failure) => return Err(failure),
                 Then::End => return Ok(Next::End),
             };
-            let Some(Done { room, bytes, used, then }) = done else {
+            let Some(Unpacked { room, bytes, used, then }) = unpacked else {
                 self.then = Then::Next;
                 return Ok(Next::Idle);
             };
+            // The threads would wait for rooms that are not returned any more.
+            self.shared.end_after(&then);
             (self.used, self.then) = (used, then);
             if bytes > 0 {
                 return Ok(Next::Part(Part::plain(room, bytes)));
@@ -141,19 +149,19 @@ impl Unpackers {
     }
 
     /// Takes the next result; `None` if the wait timed out.
-    fn take(&mut self, wait: Option<Duration>) -> Result<Option<Done>, Failure> {
+    fn take(&mut self, wait: Option<Duration>) -> Result<Option<Unpacked>, Failure> {
         loop {
-            self.ready.extend(self.done.try_iter().flatten());
-            if let Some(done) = self.ready.remove(&self.next) {
+            self.ready.extend(self.results.try_iter().flatten());
+            if let Some(unpacked) = self.ready.remove(&self.next) {
                 self.next += 1;
-                return Ok(Some(done));
+                return Ok(Some(unpacked));
             }
             if self.helps && self.help() {
                 continue;
             }
             let received = match wait {
-                Some(wait) => self.done.recv_timeout(wait),
-                None => self.done.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(wait) => self.results.recv_timeout(wait),
+                None => self.results.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
             match received {
                 Ok(message) => self.ready.extend(message),
@@ -175,9 +183,12 @@ impl Unpackers {
         }
         let Some(room) = self.shared.rooms().take() else { return false };
         let (number, claim) = source.claim(room, &mut self.idle);
+        if let Claim::Streamed(unpacked) = &claim {
+            // Before another thread has the lock: nothing is read after an error.
+            self.shared.end_after(&unpacked.then);
+        }
         drop(source);
-        let done = claim.done(&mut self.idle);
-        self.ready.insert(number, done);
+        self.ready.insert(number, claim.unpack(&mut self.idle));
         true
     }
 }
@@ -209,8 +220,8 @@ fn help(shared: &Shared, sender: &Sender<Message>) {
             let Some(room) = shared.wait_for_room() else { return };
             match source.claim(room, &mut idle) {
                 // A stream stays on this thread, whose caches have its window.
-                (number, Claim::Done(done)) if source.is_streaming() => {
-                    if !shared.send(sender, number, done) {
+                (number, Claim::Streamed(unpacked)) if source.is_streaming() => {
+                    if !shared.send(sender, number, unpacked) {
                         return;
                     }
                 }
@@ -219,7 +230,7 @@ fn help(shared: &Shared, sender: &Sender<Message>) {
         };
         drop(source);
         if shared.is_wanted.swap(false, Ordering::SeqCst) && sender.send(None).is_err()
-            || !shared.send(sender, number, claim.done(&mut idle))
+            || !shared.send(sender, number, claim.unpack(&mut idle))
         {
             return;
         }
@@ -243,12 +254,17 @@ impl Shared {
         rooms.unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Sends a result; `false` after the end of the decoder. Nothing is taken from the source after the last result.
-    fn send(&self, sender: &Sender<Message>, number: u64, done: Done) -> bool {
-        if matches!(done.then, Then::Failed(_) | Then::End) {
+    /// Ends the work if no result follows.
+    fn end_after(&self, then: &Then) {
+        if then.is_last() {
             self.end();
         }
-        sender.send(Some((number, done))).is_ok()
+    }
+
+    /// Sends a result; `false` after the end of the decoder.
+    fn send(&self, sender: &Sender<Message>, number: u64, unpacked: Unpacked) -> bool {
+        self.end_after(&unpacked.then);
+        sender.send(Some((number, unpacked))).is_ok()
     }
 }
 

@@ -49,12 +49,13 @@ pub(super) struct Source {
 pub(super) enum Claim {
     /// Whole frames, to be decompressed into the room.
     Frames(Decompressor, Buffer),
-    Done(Done),
+    /// A piece of one that was decompressed under the lock.
+    Streamed(Unpacked),
 }
 
 /// A result: the first `bytes` of a room.
 #[derive(Debug)]
-pub(super) struct Done {
+pub(super) struct Unpacked {
     pub(super) room: Buffer,
     pub(super) bytes: usize,
     /// Compressed bytes up to its end.
@@ -71,6 +72,13 @@ pub(super) enum Then {
     More(Decompressor),
     Failed(Failure),
     End,
+}
+
+impl Then {
+    /// Returns whether no result follows.
+    pub(super) fn is_last(&self) -> bool {
+        matches!(self, Self::Failed(_) | Self::End)
+    }
 }
 
 impl Packed {
@@ -116,7 +124,7 @@ impl Source {
                 streamed => break streamed,
             }
         };
-        (number, Claim::Done(self.done(room, streamed)))
+        (number, Claim::Streamed(self.streamed(room, streamed)))
     }
 
     /// Finds whole frames for a room at the front of the input, and returns the number of their bytes; `None` without
@@ -159,20 +167,21 @@ impl Source {
         if !self.is_streaming() && self.input.is_over() {
             return Ok(0);
         }
-        let end = self.input.position().saturating_add(self.stream_bytes);
-        let (stream, until) = match (&mut self.stream, self.streams_until) {
-            (Some(stream), Some(until)) => (stream, until),
-            (Some(stream), None) => {
-                std::mem::swap(&mut self.input, stream.input_mut());
-                (stream, end)
-            }
-            (none, _) => {
-                let input = std::mem::replace(&mut self.input, CompressedInput::empty(new_buffer(1)?));
-                let stream = Decompressor::of(self.compression, input).map_err(Failure::Os)?;
-                (none.insert(stream), end)
+        let stream = match &mut self.stream {
+            Some(stream) => stream,
+            none => {
+                let input = CompressedInput::empty(new_buffer(1)?);
+                none.insert(Decompressor::of(self.compression, input).map_err(Failure::Os)?)
             }
         };
-        self.streams_until = Some(until);
+        let until = match self.streams_until {
+            Some(until) => until,
+            None => {
+                let until = self.input.position().saturating_add(self.stream_bytes);
+                std::mem::swap(&mut self.input, stream.input_mut());
+                *self.streams_until.insert(until)
+            }
+        };
         let bytes = stream.read_until(&mut room[..self.sizes.part], until)?;
         if stream.is_between_frames(until) {
             std::mem::swap(&mut self.input, stream.input_mut());
@@ -183,7 +192,7 @@ impl Source {
     }
 
     /// The result of streaming a piece into `room`.
-    fn done(&self, room: Buffer, streamed: Result<usize, Failure>) -> Done {
+    fn streamed(&self, room: Buffer, streamed: Result<usize, Failure>) -> Unpacked {
         let streaming = self.stream.as_ref().filter(|_| self.is_streaming());
         let used = streaming.map_or_else(|| self.input.position(), Decompressor::offset);
         let (bytes, then) = match streamed {
@@ -191,7 +200,7 @@ impl Source {
             Ok(bytes) => (bytes, Then::Next),
             Err(failure) => (0, Then::Failed(failure)),
         };
-        Done { room, bytes, used, then }
+        Unpacked { room, bytes, used, then }
     }
 }
 
@@ -208,20 +217,20 @@ impl Sizes {
 
 impl Claim {
     /// Decompresses the frames that were taken. Their decompressor has no work afterwards, unless the room is full.
-    pub(super) fn done(self, idle: &mut Option<Decompressor>) -> Done {
+    pub(super) fn unpack(self, idle: &mut Option<Decompressor>) -> Unpacked {
         match self {
             Self::Frames(job, room) => {
-                let (done, job) = unpack(job, room);
+                let (unpacked, job) = unpack(job, room);
                 *idle = job;
-                done
+                unpacked
             }
-            Self::Done(done) => done,
+            Self::Streamed(unpacked) => unpacked,
         }
     }
 }
 
 /// Decompresses the frames of `job` into `room`; returns the job too, if nothing is left of it.
-pub(super) fn unpack(mut job: Decompressor, mut room: Buffer) -> (Done, Option<Decompressor>) {
+pub(super) fn unpack(mut job: Decompressor, mut room: Buffer) -> (Unpacked, Option<Decompressor>) {
     let mut bytes = 0;
     let ended = loop {
         match job.read(&mut room[bytes..]) {
@@ -236,7 +245,7 @@ pub(super) fn unpack(mut job: Decompressor, mut room: Buffer) -> (Done, Option<D
         Ok(false) => (Then::More(job), None),
         Err(failure) => (Then::Failed(failure), None),
     };
-    (Done { room, bytes, used, then }, idle)
+    (Unpacked { room, bytes, used, then }, idle)
 }
 
 fn new_buffer(bytes: usize) -> Result<Buffer, Failure> {

@@ -392,12 +392,12 @@ fn claims(compression: Compression, file: &[u8], room: usize) -> Vec<Result<usiz
         let (number, claim) = source.claim(Buffer::new(room + 1).unwrap(), &mut idle);
         assert_eq!(number, claims.len() as u64);
         let is_whole = matches!(claim, Claim::Frames(..));
-        let done = claim.done(&mut idle);
-        match done.then {
+        let unpacked = claim.unpack(&mut idle);
+        match unpacked.then {
             Then::End => return claims,
             Then::Failed(failure) => panic!("{failure:?}"),
             Then::Next | Then::More(_) => {
-                claims.push(if is_whole { Ok(done.bytes) } else { Err(done.bytes) });
+                claims.push(if is_whole { Ok(unpacked.bytes) } else { Err(unpacked.bytes) });
             }
         }
     }
@@ -499,6 +499,34 @@ fn a_file_that_grows_after_its_end_was_read_ends_there() {
             assert_eq!(found.end == "end", ends_at == last, "{}", found.end);
             assert!(found.bytes.len() <= 6 * PART + 100, "{}", found.bytes.len());
         }
+    }
+}
+
+#[test]
+fn an_error_that_the_decoder_finds_itself_ends_the_work() {
+    let frames = (0..20).flat_map(|seed| zstd_frame(&contents(seed, PART, true), true, true, 16));
+    // Longer than a room, and taken whole.
+    let lie = lying(PART / 2, &contents(5, PART + 5000, true));
+    // The error is in the first part, in the one that continues it, or it is the end.
+    let mut damaged: Vec<u8> = frames.clone().collect();
+    damaged[100] ^= 1;
+    for file in [damaged, lie.into_iter().chain(frames.clone()).collect(), frames.collect()] {
+        let packed = Packed {
+            compression: Compression::Zstd,
+            input: Pieces::new(&file, 20_000).begun(),
+            is_cached: true,
+            is_long: true,
+        };
+        // Without threads the decoder does all of the work.
+        let (mut unpackers, _sender) = Unpackers::new(packed, PART, 1).unwrap();
+        loop {
+            match unpackers.next(Some(Duration::from_secs(60))) {
+                Ok(Next::Part(part)) => unpackers.recycle(part.room.buffer),
+                Ok(Next::Idle) => panic!("no result for a minute"),
+                Ok(Next::End) | Err(_) => break,
+            }
+        }
+        assert!(unpackers.shared.rooms().is_over);
     }
 }
 
