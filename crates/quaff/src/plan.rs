@@ -74,6 +74,8 @@ pub struct ReadPlan {
     pub packet_bytes_max: u32,
     /// Bytes of a buffer of the reader; `None` is the best size for one file at a time.
     pub buffer_bytes: Option<usize>,
+    /// Other files are read at the same time: one thread decompresses a file.
+    pub is_beside_others: bool,
     /// Those of `files` that were found in a folder, from which another process may remove or rename them meanwhile.
     pub found: Arc<BTreeSet<PathBuf>>,
 }

@@ -40,6 +40,8 @@ const THREADS_MAX: usize = 16;
 #[derive(Debug, Clone, Copy)]
 struct Layout {
     threads: usize,
+    /// Other files are read at the same time.
+    is_beside_others: bool,
     part_bytes: u64,
     large_bytes: u64,
     cached_bytes: usize,
@@ -50,6 +52,7 @@ impl Layout {
         let cores = quaff_os::cpu::allowed().map_or(1, |cores| cores.len());
         Self {
             threads: cores.clamp(THREADS_MIN, THREADS_MAX),
+            is_beside_others: false,
             part_bytes: walk::PART_BYTES,
             large_bytes: LARGE_BYTES,
             cached_bytes: window::CACHED_BYTES,
@@ -76,7 +79,7 @@ pub fn survey(files: &[PathBuf], salvage: bool) -> Vec<FileInfo> {
     let several = || {
         // Relaxed: each thread only needs another number.
         while let Some(number) = small.get(next.fetch_add(1, Ordering::Relaxed)) {
-            one(*number, &Layout { threads: 1, ..layout });
+            one(*number, &Layout { threads: 1, is_beside_others: small.len() > 1, ..layout });
         }
     };
     std::thread::scope(|scope| {
@@ -97,7 +100,8 @@ pub fn survey(files: &[PathBuf], salvage: bool) -> Vec<FileInfo> {
 #[doc(hidden)]
 pub fn survey_in_parts(path: &Path, part_bytes: u64) -> [FileInfo; 2] {
     [1, 3].map(|threads| {
-        let layout = Layout { threads, part_bytes, large_bytes: 0, cached_bytes: part_bytes as usize };
+        let (large_bytes, cached_bytes) = (0, part_bytes as usize);
+        let layout = Layout { threads, is_beside_others: false, part_bytes, large_bytes, cached_bytes };
         survey_file(path, false, &layout)
     })
 }
@@ -113,8 +117,10 @@ fn survey_file(path: &Path, salvage: bool, layout: &Layout) -> FileInfo {
         true => plain(path, layout, &mut info),
         false => Ok(false),
     };
+    let is_beside_others = layout.is_beside_others;
+    let options = read::Options { salvage, is_beside_others, ..read::Options::default() };
     let done = match done {
-        Ok(false) => decoded(path, salvage, &mut info),
+        Ok(false) => decoded(path, options, &mut info),
         done => done.map(|_| ()),
     };
     if let Err(error) = done {
@@ -174,8 +180,7 @@ fn fill(info: &mut FileInfo, survey: Survey, mut decoder: Decoder, path: &Path) 
 }
 
 /// Surveys a file as `capture --read` reads it: compressed, from a pipe, or damaged and salvaged.
-fn decoded(path: &Path, salvage: bool, info: &mut FileInfo) -> Result<(), Error> {
-    let options = read::Options { salvage, ..read::Options::default() };
+fn decoded(path: &Path, options: read::Options, info: &mut FileInfo) -> Result<(), Error> {
     let mut file = CaptureFile::open_with(path, options)?;
     let mut survey = Survey::default();
     let done = loop {

@@ -14,7 +14,13 @@ use tempfile::NamedTempFile;
 const IF_TSRESOL: u16 = 9;
 const BEGIN_NS: u64 = 1_700_000_000_000_000_000;
 /// Small enough that a file of some 100 kB has many parts.
-const SMALL: Layout = Layout { threads: 3, part_bytes: 8 << 10, large_bytes: 0, cached_bytes: 4 << 10 };
+const SMALL: Layout = Layout {
+    threads: 3,
+    is_beside_others: false,
+    part_bytes: 8 << 10,
+    large_bytes: 0,
+    cached_bytes: 4 << 10,
+};
 const SERIAL: Layout = Layout { threads: 1, ..SMALL };
 
 const SHORT: u32 = u32::MAX;
@@ -203,7 +209,7 @@ fn surveyed(file: &NamedTempFile) -> FileInfo {
     assert_eq!(json(&parallel), json(&serial));
     let mut read =
         FileInfo { path: serial.path.clone(), file_bytes: serial.file_bytes, ..FileInfo::default() };
-    let error = decoded(file.path(), false, &mut read).err();
+    let error = decoded(file.path(), read::Options::default(), &mut read).err();
     assert_eq!(error.map(|error| error.to_string()), serial.error);
     (read.broken, read.error, read.unreadable) =
         (serial.broken.clone(), serial.error.clone(), serial.unreadable);

@@ -38,6 +38,8 @@ pub(super) struct ReadAhead {
     helpers: usize,
     /// Their number was asked for.
     is_given: bool,
+    /// One thread decompresses.
+    is_beside_others: bool,
     /// The state from which a crew looks at parts.
     board: Board,
     has_look: bool,
@@ -125,7 +127,8 @@ impl ReadAhead {
             true => Reading::Ahead(Ahead::start(feed, &state, (bytes, 0))?),
         };
         let (helpers, is_given) = (options.helpers.unwrap_or_else(other_cores), options.helpers.is_some());
-        Ok(Self { reading, state, bytes, helpers, is_given, board: Board::default(), has_look: false })
+        let (is_beside_others, board) = (options.is_beside_others, Board::default());
+        Ok(Self { reading, state, bytes, helpers, is_given, is_beside_others, board, has_look: false })
     }
 
     /// Returns whether threads would look at parts of the file.
@@ -194,7 +197,8 @@ impl ReadAhead {
         if matches!(feed, Feed::New(_) | Feed::Packed(_)) && !self.is_given {
             self.helpers = self.helpers.min(other_cores());
         }
-        if let Some(unpackers) = feed.unpackers(self.bytes, self.helpers)? {
+        let unpack_helpers = if self.is_beside_others { 0 } else { self.helpers };
+        if let Some(unpackers) = feed.unpackers(self.bytes, unpack_helpers)? {
             self.reading = Reading::Unpackers(unpackers);
             return Ok(());
         }
@@ -205,7 +209,7 @@ impl ReadAhead {
                 Reading::Crew(Box::new(crew.map_err(failed)?), offset)
             }
             Err(feed) => {
-                let sizes = (self.bytes, self.helpers);
+                let sizes = (self.bytes, unpack_helpers);
                 Reading::Ahead(Ahead::start(feed, &self.state, sizes).map_err(failed)?)
             }
         };
@@ -430,7 +434,7 @@ impl Feed {
             Some(compression) => {
                 state.compression.store(compression as u64 + 1, Ordering::Relaxed);
                 let is_long = input.is_regular() && input.has_more();
-                let is_cached = input.is_cached(buffer.len());
+                let is_cached = input.was_cached();
                 let input = CompressedInput::new(Box::new(input), buffer, bytes);
                 *self = Self::Packed(Packed { compression, input, is_cached, is_long });
                 Ok(None)

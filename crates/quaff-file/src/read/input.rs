@@ -94,6 +94,11 @@ impl Input {
         }
     }
 
+    /// Returns whether the bytes before the next ones were in the page cache, without asking again.
+    pub(super) fn was_cached(&self) -> bool {
+        matches!(&self.kind, InputKind::Regular(file, _) if file.cached_end >= file.offset.max(1))
+    }
+
     /// Returns whether it is a regular file that is not followed.
     pub(super) fn is_regular(&self) -> bool {
         matches!(self.kind, InputKind::Regular(_, None))

@@ -17,4 +17,6 @@ pub struct Options {
     /// Threads that read and look, or decompress frames, beside the decoder's; `None` is one for each other core, up to
     /// 3.
     pub helpers: Option<usize>,
+    /// One thread decompresses the file: another file is open too, whose thread uses another core.
+    pub is_beside_others: bool,
 }

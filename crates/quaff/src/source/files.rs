@@ -476,6 +476,7 @@ impl Files {
                 stop: self.stop.clone(),
                 buffer_bytes: self.plan.buffer_bytes,
                 helpers: self.plan.lanes.map(|lanes| lanes.saturating_sub(1)),
+                is_beside_others: self.plan.is_beside_others,
             };
             self.translation.begin_section();
             match self.open_file(&path, options) {

@@ -205,7 +205,8 @@ impl Merge {
         let number = self.inputs.len() as u32;
         let mut input = Input::new(path);
         let is_brief = !sorts && !is_once;
-        input.open(&self.opening, if is_brief { LOOK_BYTES } else { self.buffer_bytes });
+        let buffer_bytes = if is_brief { LOOK_BYTES } else { self.buffer_bytes };
+        input.open(&self.opening, buffer_bytes, self.open_now > 0);
         let (mut first_ns, mut due_ns) = (None, None);
         while !self.opening.stop.raised() {
             match input.next(LOOK)? {
@@ -311,7 +312,7 @@ impl Merge {
     fn take_from_input(&mut self, key: Key, frames: &mut Vec<Frame>, wait: Duration) -> Result<Taken> {
         let number = key.input() as usize;
         if self.inputs[number].files.is_none() {
-            self.inputs[number].open(&self.opening, self.buffer_bytes);
+            self.inputs[number].open(&self.opening, self.buffer_bytes, self.open_now > 0);
             self.note_opened();
             return Ok(if self.look_further(number, wait)? { Taken::Turn } else { Taken::Idle });
         }
@@ -444,3 +445,6 @@ impl Source for Merge {
         Ok(SourceTally { lane, input: Some(input) })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -310,6 +310,14 @@ fn frames_of_a_file_are_read_by_any_number_of_threads() {
                 let reader = format!("{capture:?}");
                 assert_eq!(reader.contains("Unpackers"), helpers > 0, "{reader}");
                 drop(capture);
+                // The memory of one thread, if many files are open.
+                let options =
+                    Options { helpers: Some(helpers), is_beside_others: true, ..Options::default() };
+                let mut capture = CaptureFile::open_with(file.path(), options).unwrap();
+                assert!(capture.pull(|_| {}).unwrap());
+                let reader = format!("{capture:?}");
+                assert!(!reader.contains("Unpackers"), "{reader}");
+                drop(capture);
                 let options = Options { helpers: Some(helpers), ..Options::default() };
                 let mut capture = CaptureFile::open_with(file.path(), options).unwrap();
                 let (packets, error) = read_from(&mut capture);

@@ -24,9 +24,13 @@ pub(super) struct Opening {
 }
 
 impl Opening {
-    fn open(&self, path: &Path, buffer_bytes: usize) -> Box<Files> {
-        let plan =
-            ReadPlan { files: vec![path.to_owned()], buffer_bytes: Some(buffer_bytes), ..self.plan.clone() };
+    fn open(&self, path: &Path, buffer_bytes: usize, is_beside_others: bool) -> Box<Files> {
+        let plan = ReadPlan {
+            files: vec![path.to_owned()],
+            buffer_bytes: Some(buffer_bytes),
+            is_beside_others,
+            ..self.plan.clone()
+        };
         // With smaller buffers there are many files, and no memory for parts of each.
         let has_front = buffer_bytes >= BUFFER_BYTES;
         let (interfaces, numbers) = (self.interfaces.clone(), self.numbers.clone());
@@ -81,8 +85,8 @@ impl Input {
         again
     }
 
-    pub(super) fn open(&mut self, opening: &Opening, buffer_bytes: usize) {
-        self.files = Some(opening.open(&self.path, buffer_bytes));
+    pub(super) fn open(&mut self, opening: &Opening, buffer_bytes: usize, is_beside_others: bool) {
+        self.files = Some(opening.open(&self.path, buffer_bytes, is_beside_others));
     }
 
     /// Looks at the next packet, which [`frame`](Self::frame) then is; waits for it at most `wait`.
