@@ -13,6 +13,7 @@ pub mod decode;
 pub mod filter;
 pub mod fingerprint;
 pub mod flow;
+pub mod format;
 mod item;
 pub mod linktype;
 pub mod net;

@@ -23,7 +23,7 @@ mod dry_run;
 mod error;
 mod filter;
 pub mod flows;
-pub mod format;
+pub use quaff_wire::format;
 mod front;
 mod gauge;
 pub mod interfaces;

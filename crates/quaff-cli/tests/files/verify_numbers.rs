@@ -54,8 +54,8 @@ fn missing_numbers_have_a_verdict_by_their_way() {
         (code, report["verdict"].as_str().unwrap().to_owned(), report)
     };
     let (code, verdict, report) = json((0..300).filter(|n| *n != 100 && *n != 102).map(mirrored).collect());
-    let expected =
-        "2 packets lost here between 2023-11-14T22:13:20.495Z and 2023-11-14T22:13:20.505Z: cannot be told";
+    let expected = "incomplete: 2 mirrored packets missing, by their numbers, between 2023-11-14T22:13:20.495Z and \
+         2023-11-14T22:13:20.505Z; the place cannot be told: there are no drop counters";
     assert_eq!((code, verdict.as_str()), (1, expected), "{report}");
     assert_eq!(report["numbers"]["erspan"]["ratio"], 2.0 / 300.0);
     assert_eq!(
@@ -86,13 +86,13 @@ fn the_page_has_the_verdict_the_picture_and_the_evidence() {
     let [path, page] = ["a.pcap", "loss.html"].map(|name| dir.path().join(name));
     file(&path, (0..300).filter(|n| *n != 100).map(mirrored));
     let (code, text) = verify(&path, &["--html", page.to_str().unwrap()]);
-    assert!(code == 1 && text.starts_with("1 packet lost here"), "{text}");
+    assert!(code == 1 && text.starts_with("incomplete: 1 mirrored packet missing"), "{text}");
     // A page that cannot be written is refused before hours of reading.
     let (code, text) = verify(&path, &["--html", dir.path().to_str().unwrap()]);
     assert!(code == 2 && text.is_empty(), "{code} {text}");
     let page = std::fs::read_to_string(page).unwrap();
     for part in [
-        "1 packet lost here between",
+        "incomplete: 1 mirrored packet missing",
         "id=\"loss-over-time\"",
         "id=\"evidence\"",
         "ERSPAN",

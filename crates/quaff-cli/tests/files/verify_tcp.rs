@@ -174,22 +174,37 @@ fn missing_packets_are_counted_with_their_place_and_time() {
             .map(|interval| interval["lost_packets"].as_u64().unwrap())
             .sum();
         assert_eq!(lost, 4);
+        let found = &report["missing"];
+        assert_eq!((&report["lost"], &found["packets"]), (&4.into(), &4.into()), "{report}");
+        let connections = [&found["connections_with_loss"], &found["connections_with_evidence"]];
+        assert_eq!(connections, [&Value::from(3), &Value::from(6)], "{report}");
         report["verdict"].as_str().unwrap().to_owned()
     };
     // From the segment before the first to the acknowledgment of the last.
     let verdict = place(&pcapng_without(&frames, &missing, 0));
-    let first = "4 packets lost here between 2023-11-14T22:13:20.132Z and 2023-11-14T22:13:20.623Z";
-    assert!(verdict.starts_with(first) && verdict.ends_with(": before it"), "{verdict}");
-    assert!(place(&pcapng_without(&frames, &missing, 11)).ends_with(": this machine"));
+    let first = "incomplete: about 4 packets missing (95 %: 3 to ";
+    let second = ") in 3 of 6 connections between 2023-11-14T22:13:20.132Z and 2023-11-14T22:13:20.623Z; ";
+    assert!(verdict.starts_with(first) && verdict.contains(second), "{verdict}");
+    assert!(verdict.ends_with("; lost before this machine: its drop counters are 0"), "{verdict}");
+    let found = place(&pcapng_without(&frames, &missing, 11));
+    assert!(found.ends_with("; lost by this machine: its drop counters have 11"), "{found}");
     // One drop of many explains a part; counters that end before the frames say nothing.
-    assert!(place(&pcapng_without(&frames, &missing, 1)).ends_with(": cannot be told"));
+    let found = place(&pcapng_without(&frames, &missing, 1));
+    assert!(
+        found.ends_with("; the place cannot be told: the drop counters have 1, which is a part of it"),
+        "{found}"
+    );
     let mut open = pcapng_without(&frames, &missing, 0);
     let mut end = Vec::new();
     pcapng::isb(&mut end, &Statistics::default());
     open.truncate(open.len() - end.len());
-    assert!(place(&open).ends_with(": cannot be told"));
+    let found = place(&open);
+    assert!(
+        found.ends_with("; the place cannot be told: the drop counters do not cover all packets"),
+        "{found}"
+    );
     let unknown = place(&pcap_without(&frames, &missing));
-    assert!(!unknown.ends_with(": before it") && !unknown.ends_with(": this machine"), "{unknown}");
+    assert!(unknown.ends_with("; the place cannot be told: there are no drop counters"), "{unknown}");
 }
 
 /// Runs `quaff` with these arguments after a file; returns what it printed.
@@ -274,7 +289,10 @@ fn an_acknowledgment_beyond_everything_captured_names_a_hole() {
     };
     let (code, report) = verify(&pcap_without(&frames(4), &[]), &[]);
     assert_eq!((code, number(&report, "acked_unseen_bytes")), (1, 1000), "{report}");
-    assert!(report["verdict"].as_str().unwrap().starts_with("1 packet lost here"), "{report}");
+    assert!(
+        report["verdict"].as_str().unwrap().starts_with("incomplete: about 1 packet missing"),
+        "{report}"
+    );
     // One alone may be a stray.
     let (code, report) = verify(&pcap_without(&frames(1), &[]), &[]);
     assert_eq!((code, number(&report, "acked_unseen_bytes")), (0, 0), "{report}");

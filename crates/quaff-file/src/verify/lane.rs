@@ -121,6 +121,7 @@ impl LaneDrops {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::verify::LossPlace;
     use quaff_testpackets::{Erspan, erspan_ii, ethernet, ipv4};
     use std::net::Ipv4Addr;
 
@@ -139,14 +140,16 @@ mod tests {
         assert!((200..=299).contains(&seen) && lost == 1, "{seen} {lost}");
         let evidence = proof.finish();
         for (drops, place) in [
-            (None, "cannot be told"),
-            (Some(LaneDrops::default()), "before it"),
-            (Some(LaneDrops { may_be_more: true, ..LaneDrops::default() }), "cannot be told"),
-            (Some(LaneDrops { kernel: 1, ..LaneDrops::default() }), "this machine"),
+            (None, LossPlace::Unknown),
+            (Some(LaneDrops::default()), LossPlace::BeforeIt),
+            (Some(LaneDrops { may_be_more: true, ..LaneDrops::default() }), LossPlace::Unknown),
+            (Some(LaneDrops { kernel: 1, ..LaneDrops::default() }), LossPlace::ThisMachine),
         ] {
             let report = evidence.judge(drops);
+            let missing = report.missing.as_ref().expect("a packet is missing");
+            assert_eq!((missing.packets, missing.mirrored_packets, missing.place), (1, 1, place));
             assert!(
-                report.verdict.starts_with("1 packet lost here") && report.verdict.ends_with(place),
+                report.verdict.starts_with("incomplete: 1 mirrored packet missing, by its number,"),
                 "{report:?}"
             );
             assert_eq!(report.outcome.frames, 299);

@@ -12,6 +12,7 @@ mod interfaces;
 mod lane;
 pub(crate) mod ledger;
 mod look;
+mod missing;
 mod report;
 mod sequence;
 mod verdict;
@@ -19,6 +20,7 @@ mod verdict;
 pub use injection::{Injected, Injection};
 pub use lane::{LaneDrops, LaneEvidence, LaneProof};
 pub use ledger::{Ledger, LedgerBuilder, RecordedDrops};
+pub use missing::{LossPlace, Missing};
 pub use report::{Gaps, LOST_HERE, Outcome, Report, Stream, Tcp};
 pub use sequence::{Gap, StreamEnd};
 

@@ -2,6 +2,7 @@
 
 use super::injection::Injected;
 use super::ledger::Ledger;
+use super::missing::Missing;
 use super::sequence::{Gap, Sequence, StreamEnd};
 use crate::read::SkippedBytes;
 use quaff_stream::LossReport;
@@ -33,7 +34,12 @@ pub struct Outcome {
     pub reasons: Vec<String>,
     /// Different frames in the files.
     pub received: u64,
+    /// Numbered frames, or frames of the file sent, that are missing.
+    #[serde(skip)]
     pub lost: u64,
+    /// The same, or where no frame is numbered the estimate of [`Missing`](super::Missing).
+    #[serde(rename = "lost")]
+    pub lost_total: u64,
     pub duplicates: u64,
     /// Frames that came after one with a higher number, or after one that follows them in the file sent.
     pub reordered: u64,
@@ -71,6 +77,7 @@ impl Outcome {
         self.reasons.extend(self.ledger.iter().flat_map(|ledger| ledger.contradictions.iter().cloned()));
         self.reasons.extend(self.error.iter().cloned());
         (self.complete, self.is_judged) = (self.reasons.is_empty(), true);
+        self.lost_total = self.lost;
     }
 }
 
@@ -81,6 +88,8 @@ pub struct Report {
     pub outcome: Outcome,
     /// The result in one line.
     pub verdict: String,
+    /// The packets that are provably missing; `None` if none is, or if the frames have numbers.
+    pub missing: Option<Missing>,
     /// Probes whose contents have changed since they were sent.
     pub corrupt: u64,
     /// Frames without a probe header.

@@ -1,55 +1,11 @@
 //! The verdict of a verification: the reasons against completeness, and all of it in one line.
 
+use super::missing::Missing;
 use super::report::{
     ACKNOWLEDGED_MISSING, FINS_MISSING, LEAPS, MIRRORED_MISSING, NUMBERS_MISSING, Report, UNTRACKED,
 };
 use super::sequence::StreamEnd;
-use jiff::Timestamp;
 use quaff_stream::proof::Numbers;
-
-/// The share of lost packets above which a capture filter is as likely.
-const FILTERED: f64 = 0.5;
-
-/// The place of a loss that the capture's own counters suggest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
-    ThisMachine,
-    BeforeIt,
-    Unknown,
-}
-
-impl Place {
-    /// Compares the drops that the file records with the share of packets that TCP proves missing.
-    fn of(report: &Report) -> Self {
-        let Some(ledger) = report.outcome.ledger.as_ref().filter(|ledger| ledger.consistent) else {
-            return Self::Unknown;
-        };
-        if report.tcp.injected.is_some() {
-            return Self::Unknown;
-        }
-        let drops = ledger.recorded_drops.max(ledger.epb_dropcount);
-        let share = drops as f64 / (drops as f64 + report.outcome.frames as f64).max(1.0);
-        let (loss, mirrored) = (&report.tcp.loss, report.numbers.erspan.ratio.unwrap_or(0.0));
-        let ratio = loss.loss_ratio.unwrap_or(0.0).max(mirrored);
-        let low = loss.loss_low.unwrap_or(0.0);
-        match drops {
-            // In a file that lacks most of its packets, they may have been filtered out.
-            0 if ledger.covers_all && ratio <= FILTERED => Self::BeforeIt,
-            0 => Self::Unknown,
-            _ if share >= low && share >= ratio / 2.0 => Self::ThisMachine,
-            // They explain a part of it.
-            _ => Self::Unknown,
-        }
-    }
-
-    fn words(self) -> &'static str {
-        match self {
-            Self::ThisMachine => "this machine",
-            Self::BeforeIt => "before it",
-            Self::Unknown => "cannot be told",
-        }
-    }
-}
 
 impl Report {
     /// The report of a run that has failed.
@@ -86,6 +42,8 @@ impl Report {
         // Frames without numbers prove nothing by themselves.
         it.is_judged = it.received > 0 || self.corrupt > 0 || witnesses > 0 || !it.reasons.is_empty();
         it.complete &= it.is_judged;
+        self.missing = Missing::of(&self);
+        self.outcome.lost_total += self.lost_here();
         self.verdict = words(&self);
         self
     }
@@ -95,15 +53,8 @@ impl Report {
 fn words(report: &Report) -> String {
     let outcome = &report.outcome;
     let (loss, has_numbers) = (&report.tcp.loss, report.has_numbers());
-    let lost = report.lost_here();
-    if lost > 0 {
-        let packets = if lost == 1 { "packet" } else { "packets" };
-        let mirrored = &report.numbers.erspan;
-        let first_ns = [loss.first_loss_ns, mirrored.first_loss_ns].into_iter().flatten().min();
-        let last_ns = loss.last_loss_ns.max(mirrored.last_loss_ns);
-        let [first, last] = [first_ns, last_ns].map(|ns| time(ns.unwrap_or(0)));
-        let place = Place::of(report).words();
-        return format!("{lost} {packets} lost here between {first} and {last}: {place}");
+    if let Some(missing) = &report.missing {
+        return missing.words();
     }
     match (outcome.is_judged, outcome.complete) {
         (false, _) => "nothing to judge by".into(),
@@ -119,18 +70,10 @@ fn words(report: &Report) -> String {
     }
 }
 
-/// A moment in UTC, to the millisecond.
-fn time(ns: u64) -> String {
-    match Timestamp::from_nanosecond(ns.into()) {
-        Ok(time) => format!("{time:.3}"),
-        Err(_) => format!("{ns} ns since 1970"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verify::{Ledger, Outcome, Tcp};
+    use crate::verify::{Ledger, LossPlace, Outcome, Tcp};
     use quaff_stream::LossReport;
     use quaff_stream::proof::NumberReport;
 
@@ -143,8 +86,11 @@ mod tests {
         });
         let loss = LossReport {
             flows_with_evidence: 3,
+            flows_with_loss: 2,
             acked_unseen_bytes: lost * 1000,
             acked_unseen_packets_estimate: lost,
+            lost_packets_low: lost / 2,
+            lost_packets_high: Some(lost * 2),
             loss_low: Some(0.02),
             loss_ratio: Some(0.1),
             first_loss_ns: Some(1_700_000_000_000_000_000),
@@ -157,20 +103,46 @@ mod tests {
 
     #[test]
     fn a_loss_has_its_place_by_the_counters_of_the_file() {
-        let lost = "100 packets lost here between 2023-11-14T22:13:20.000Z and 2023-11-14T22:13:21.500Z:";
-        for (drops, place) in [
-            (None, Place::Unknown),
-            (Some(0), Place::BeforeIt),
-            (Some(100), Place::ThisMachine),
-            (Some(10), Place::Unknown),
+        let lost = "incomplete: about 1,000 packets missing (95 %: 500 to 2,000) in 2 of 3 connections between \
+                    2023-11-14T22:13:20.000Z and 2023-11-14T22:13:21.500Z;";
+        for (drops, place, because) in [
+            (None, LossPlace::Unknown, "the place cannot be told: there are no drop counters"),
+            (Some(0), LossPlace::BeforeIt, "lost before this machine: its drop counters are 0"),
+            (Some(1000), LossPlace::ThisMachine, "lost by this machine: its drop counters have 1,000"),
+            (
+                Some(10),
+                LossPlace::Unknown,
+                "the place cannot be told: the drop counters have 10, which is a part of it",
+            ),
             // At least the lower bound, and less than half of the estimate.
-            (Some(30), Place::Unknown),
+            (
+                Some(30),
+                LossPlace::Unknown,
+                "the place cannot be told: the drop counters have 30, which is a part of it",
+            ),
         ] {
-            let found = report(100, drops);
-            assert_eq!(found.verdict, format!("{lost} {}", place.words()), "{drops:?}");
-            assert!(found.outcome.is_judged && !found.outcome.complete);
+            let found = report(1000, drops);
+            assert_eq!(found.verdict, format!("{lost} {because}"), "{drops:?}");
+            assert_eq!(place_of(&found), place, "{drops:?}");
+            assert!(found.outcome.is_judged && !found.outcome.complete && found.outcome.lost_total == 1000);
         }
-        assert!(report(1, None).verdict.starts_with("1 packet lost here"));
+        assert!(report(1, None).verdict.starts_with("incomplete: about 1 packet missing"));
+    }
+
+    fn place_of(report: &Report) -> LossPlace {
+        report.clone().judge().missing.expect("packets are missing").place
+    }
+
+    #[test]
+    fn what_one_end_alone_names_is_undecided() {
+        let mut found = report(100, None);
+        found.tcp.loss.undecided_bytes = 2048;
+        found.tcp.loss.lost_packets_high = None;
+        let words = found.judge().verdict;
+        assert!(
+            words.contains("(95 %: 50 or more)") && words.contains("; 2.00 KiB more undecided; "),
+            "{words}"
+        );
     }
 
     #[test]
@@ -186,17 +158,17 @@ mod tests {
         let place = |change: fn(&mut Report)| {
             let mut report = report(100, Some(0));
             change(&mut report);
-            Place::of(&report)
+            place_of(&report)
         };
-        assert_eq!(place(|_| {}), Place::BeforeIt);
+        assert_eq!(place(|_| {}), LossPlace::BeforeIt);
         let of_ledger = |change: fn(&mut Ledger)| {
             let mut report = report(100, Some(0));
             report.outcome.ledger.as_mut().into_iter().for_each(change);
-            Place::of(&report)
+            place_of(&report)
         };
-        assert_eq!(of_ledger(|ledger| ledger.covers_all = false), Place::Unknown);
-        assert_eq!(of_ledger(|ledger| ledger.epb_dropcount = 500), Place::ThisMachine);
-        assert_eq!(place(|it| it.tcp.loss.loss_ratio = Some(0.8)), Place::Unknown);
+        assert_eq!(of_ledger(|ledger| ledger.covers_all = false), LossPlace::Unknown);
+        assert_eq!(of_ledger(|ledger| ledger.epb_dropcount = 500), LossPlace::ThisMachine);
+        assert_eq!(place(|it| it.tcp.loss.loss_ratio = Some(0.8)), LossPlace::Unknown);
     }
 
     #[test]
@@ -248,7 +220,8 @@ mod tests {
                 NumberReport { sources: 1, lost: 7, first_loss_ns, last_loss_ns, ..NumberReport::default() };
         };
         let words = with(100, 3, mirrored).verdict;
-        let expected = "107 packets lost here between 2023-11-14T22:13:20.000Z and 2023-11-14T22:13:23.000Z:";
+        let expected = "incomplete: about 107 packets missing (95 %: 57 to 207) in 2 of 3 connections and 7 by the numbers \
+                        of a mirror between 2023-11-14T22:13:20.000Z and 2023-11-14T22:13:23.000Z;";
         assert!(words.starts_with(expected), "{words}");
         let rtp = |it: &mut Report| {
             it.numbers.rtp = NumberReport { sources: 2, lost: 7, ..NumberReport::default() }

@@ -26,6 +26,9 @@ pub(super) struct Losses {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Estimate {
     pub(super) packets: f64,
+    /// The packets that the bounds of the ratio stand for; `None` if nothing was captured.
+    pub(super) packets_low: f64,
+    pub(super) packets_high: Option<f64>,
     pub(super) ratio: f64,
     pub(super) low: f64,
     pub(super) high: f64,
@@ -65,6 +68,8 @@ pub(super) fn estimate(losses: &Losses, cells: &[Cell]) -> Option<Estimate> {
     let segments_high = poisson_bound(segments + 1.0, Z);
     Some(Estimate {
         packets,
+        packets_low: low.min(packets),
+        packets_high: (segments > 0.0).then_some(high),
         ratio: packets / (packets + segments),
         low: low / (low + segments_high),
         high: high / (high + segments),

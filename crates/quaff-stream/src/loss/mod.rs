@@ -81,6 +81,8 @@ pub struct LossMeter {
     /// Directions with evidence, and connections whose only evidence is that of directions without data.
     directions: u64,
     bare_flows: u64,
+    /// Connections whose only losses are those of directions without data.
+    bare_lossy: u64,
 }
 
 impl LossMeter {
@@ -94,6 +96,7 @@ impl LossMeter {
             attempts: Attempts::default(),
             directions: 0,
             bare_flows: 0,
+            bare_lossy: 0,
         }
     }
 
@@ -309,7 +312,9 @@ impl LossMeter {
         self.directions += both.iter().filter(|one| one.has_evidence).count() as u64;
         both.iter().for_each(|one| found.add(one));
         let lost_bytes = connection.lost_bytes.saturating_add(cx.lost_bytes);
+        self.bare_lossy += u64::from(lost_bytes == 0 && both.iter().any(|one| one.is_bare));
         if lost_bytes > 0 {
+            found.flows_with_loss += 1;
             found.rank(flow_loss(&connection.key, &both, lost_bytes.into()));
         }
     }
@@ -330,7 +335,8 @@ impl LossMeter {
         let (found, holes) = (&mut self.sums.found, &self.holes);
         found.untracked_bytes += holes.untracked_bytes;
         found.undecided_bytes += holes.untracked_bytes + holes.split_bytes;
-        LossSums { directions: self.directions, bare_flows: self.bare_flows, sums: self.sums }
+        let Self { directions, bare_flows, bare_lossy, sums, .. } = self;
+        LossSums { directions, bare_flows, bare_lossy, sums }
     }
 }
 
@@ -339,22 +345,24 @@ impl LossMeter {
 pub(crate) struct LossSums {
     directions: u64,
     bare_flows: u64,
+    bare_lossy: u64,
     sums: Sums,
 }
 
 impl LossSums {
     /// Adds the evidence of other connections at the same time, such as those of another lane.
     pub(crate) fn add(&mut self, other: &Self) {
-        add_each!(self, other; directions, bare_flows);
+        add_each!(self, other; directions, bare_flows, bare_lossy);
         self.sums.add(&other.sums);
     }
 
     /// The report on all of them.
     pub(crate) fn report(self) -> LossReport {
-        let Self { directions, bare_flows, mut sums } = self;
+        let Self { directions, bare_flows, bare_lossy, mut sums } = self;
         let is_bare_lost = sums.found.bare * 2 <= directions;
         if is_bare_lost {
             sums.found.flows_with_evidence += bare_flows;
+            sums.found.flows_with_loss += bare_lossy;
             sums.found.bare = 0;
         }
         sums.report(is_bare_lost)

@@ -10,6 +10,8 @@ pub struct LossReport {
     pub flows: u64,
     /// Connections with acknowledged data.
     pub flows_with_evidence: u64,
+    /// Connections of which acknowledged data are missing.
+    pub flows_with_loss: u64,
     /// Directions with either data or acknowledgments captured, but not both.
     pub one_sided: u64,
     /// Directions whose SYN was not captured.
@@ -30,6 +32,9 @@ pub struct LossReport {
     /// Runs of such bytes: one packet each, or several.
     pub acked_unseen_runs: u64,
     pub acked_unseen_packets_estimate: u64,
+    /// A 95 % interval of that number: at least one packet for each run. No upper end where nothing was captured.
+    pub lost_packets_low: u64,
+    pub lost_packets_high: Option<u64>,
     /// Share of data segments that the capture missed, and a 95 % interval; `None` without evidence.
     pub loss_ratio: Option<f64>,
     pub loss_low: Option<f64>,

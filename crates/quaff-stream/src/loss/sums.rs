@@ -108,7 +108,7 @@ impl Sums {
     /// Adds the sums of another meter at the same time. The orders of the two are parallel: their midpoints coincide.
     pub(super) fn add(&mut self, other: &Self) {
         add_each!(self.found, other.found;
-            flows, flows_with_evidence, one_sided, midstream, set_aside, bare, copied, evicted, segments, filled_bytes,
+            flows, flows_with_evidence, flows_with_loss, one_sided, midstream, set_aside, bare, copied, evicted, segments, filled_bytes,
             retransmitted_bytes, copied_bytes, snapped_bytes, undecided_bytes, untracked_bytes, jumps, leaps_confirmed,
             fins_unseen, acks_ignored, zeek_acks, zeek_gaps, tcptrace_directions, tcptrace_missed_bytes
         );
@@ -232,6 +232,8 @@ impl Sums {
             acked_unseen_bytes: lost.bytes,
             acked_unseen_runs: lost.runs,
             acked_unseen_packets_estimate: found.map_or(0, |found| found.packets.round() as u64),
+            lost_packets_low: found.map_or(0, |found| (found.packets_low as u64).max(lost.runs)),
+            lost_packets_high: found.and_then(|found| found.packets_high).map(|high| high.ceil() as u64),
             loss_ratio: found.map(|found| found.ratio),
             loss_low: found.map(|found| found.low),
             loss_high: found.map(|found| found.high),

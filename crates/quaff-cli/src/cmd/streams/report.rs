@@ -46,6 +46,9 @@ pub(super) fn missing_words(report: &StreamsReport) -> String {
         if gap.count > 0 { format!("  missing {bytes} in {count} gaps: {words}\n") } else { String::new() }
     };
     let mut text = words(gaps.acknowledged, "acknowledged by the receiver, and not in the capture");
+    if gaps.acknowledged.count > 0 {
+        text += "    of these, 'quaff verify' counts as lost what the sender has named as well\n";
+    }
     text += &words(gaps.ended, "not in the capture before the end of the connection");
     text += &words(gaps.time, "they did not come in time");
     text += &words(gaps.capped, "memory was needed");

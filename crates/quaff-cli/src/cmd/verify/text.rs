@@ -37,7 +37,7 @@ pub(super) fn print(out: &mut impl Write, report: &Report) -> std::fmt::Result {
     print_end(out, &report.outcome, report.outcome.frames)
 }
 
-/// The first line of a capture without numbered frames, and the reasons that are not in it.
+/// The first lines of a capture without numbered frames, and the reasons that are not in it.
 fn print_verdict(out: &mut impl Write, report: &Report) -> std::fmt::Result {
     let (outcome, lost) = (&report.outcome, report.lost_here() > 0);
     if !outcome.complete && !lost {

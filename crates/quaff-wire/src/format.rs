@@ -95,10 +95,10 @@ pub fn significant(value: f64) -> String {
 }
 
 /// Units of bytes, bytes/s, bits/s and ns.
-pub(crate) const BYTES: &[&str] = &["B", "KiB", "MiB", "GiB", "TiB"];
-pub(crate) const BYTE_RATES: &[&str] = &["B/s", "kB/s", "MB/s", "GB/s"];
-pub(crate) const BIT_RATES: &[&str] = &["b/s", "kb/s", "Mb/s", "Gb/s", "Tb/s"];
-pub(crate) const TIMES: &[&str] = &["ns", "µs", "ms", "s"];
+pub const BYTES: &[&str] = &["B", "KiB", "MiB", "GiB", "TiB"];
+pub const BYTE_RATES: &[&str] = &["B/s", "kB/s", "MB/s", "GB/s"];
+pub const BIT_RATES: &[&str] = &["b/s", "kb/s", "Mb/s", "Gb/s", "Tb/s"];
+pub const TIMES: &[&str] = &["ns", "µs", "ms", "s"];
 
 /// Bytes in binary units: `512 B`, `4.00 MiB`.
 pub fn bytes(n: u64) -> String {
@@ -133,7 +133,7 @@ fn fixed(value: f64, step: f64, units: &[&str]) -> String {
 }
 
 /// As `fixed`, but whole numbers without a fraction: `10 Gb/s`, `64 MiB`, `34.4 µs`.
-pub(crate) fn short(value: f64, step: f64, units: &[&str]) -> String {
+pub fn short(value: f64, step: f64, units: &[&str]) -> String {
     // What would be printed as 1000 is 1 of the next unit.
     let (value, unit) = in_unit(value, step, step - 0.5, units.len());
     let digits = if value.fract() < 0.005 { 0 } else { digits(value) };
