@@ -7,7 +7,7 @@
 
 use crate::settings;
 use anyhow::{Context as _, ensure};
-pub(crate) use quaff::format::{bits, byte_rate, bytes, count, pps, span_ns};
+pub(crate) use quaff::format::{bits, byte_rate, bytes, count, number_of, pps, span_ns};
 use quaff_os::{stderr_columns, terminal_columns};
 use quaff_wire::printable;
 pub(crate) use quaff_wire::printable::name;
@@ -338,12 +338,15 @@ pub(crate) fn counted<W: Display>(head: &str, counts: impl IntoIterator<Item = (
     present(counts).map(|line| format!("{head}{line}\n")).collect()
 }
 
-/// The numbers that are not 0, each with its words.
+/// The numbers that are not 0, each with its words, which may begin with a plural.
 pub(crate) fn present<W: Display>(
     counts: impl IntoIterator<Item = (u64, W)>,
 ) -> impl Iterator<Item = String> {
     let counts = counts.into_iter().filter(|(number, _)| *number > 0);
-    counts.map(|(number, words)| format!("{} {words}", count(number)))
+    counts.map(|(number, words)| {
+        let words = quaff::format::after_number(number, &words.to_string());
+        format!("{} {words}", count(number))
+    })
 }
 
 /// A moment, ns since 1970, in UTC: `2026-11-20T09:04:11.123456789Z`.

@@ -61,6 +61,40 @@ pub fn count(n: u64) -> String {
     out
 }
 
+/// A number with what it counts, a noun in the singular: `1 packet`, `1,234 packets`, `2 bodies`.
+pub fn number_of(n: u64, noun: &str) -> String {
+    match n {
+        1 => format!("1 {noun}"),
+        n => format!("{} {}", count(n), plural(noun)),
+    }
+}
+
+fn plural(noun: &str) -> String {
+    match noun.strip_suffix('y') {
+        Some(stem) if !stem.ends_with(['a', 'e', 'o']) => format!("{stem}ies"),
+        _ if noun.ends_with('s') => format!("{noun}es"),
+        _ => format!("{noun}s"),
+    }
+}
+
+/// Words that begin with a plural, as they follow a number: `packets ignored` after 1 is `packet ignored`.
+pub fn after_number(n: u64, words: &str) -> String {
+    let (noun, rest) = words.split_once(' ').map_or((words, ""), |(noun, rest)| (noun, rest));
+    // Not `is`, `was`, `has`.
+    let is_noun = noun.len() > 3 && noun.chars().all(char::is_alphanumeric);
+    let is_plural = is_noun && noun.ends_with('s') && !noun.ends_with("ss");
+    let one = match (noun.strip_suffix("ies"), noun.strip_suffix("sses")) {
+        (Some(stem), _) => format!("{stem}y"),
+        (_, Some(stem)) => format!("{stem}ss"),
+        _ => noun.trim_end_matches('s').to_owned(),
+    };
+    match (n == 1 && is_plural, rest.is_empty()) {
+        (false, _) => words.to_owned(),
+        (true, true) => one,
+        (true, false) => format!("{one} {rest}"),
+    }
+}
+
 /// A duration: `41 s`, `2 min 5 s`, `1 h 12 min`.
 pub fn span(seconds: f64) -> String {
     let whole = seconds.round() as u64;
@@ -192,6 +226,35 @@ mod tests {
         assert_eq!(span(4.25), "4.25 s");
         assert_eq!(span(125.0), "2 min 5 s");
         assert_eq!(span(4320.0), "1 h 12 min");
+    }
+
+    #[test]
+    fn one_has_no_plural() {
+        let all = [
+            (0, "packet"),
+            (1, "packet"),
+            (14_472, "packet"),
+            (1, "body"),
+            (2, "body"),
+            (2, "delay"),
+            (3, "loss"),
+        ];
+        assert_eq!(
+            all.map(|(n, noun)| number_of(n, noun)),
+            ["0 packets", "1 packet", "14,472 packets", "1 body", "2 bodies", "2 delays", "3 losses"]
+        );
+        for (words, one) in [
+            ("packets ignored: not IP", "packet ignored: not IP"),
+            ("bodies of HTTP without a file", "body of HTTP without a file"),
+            ("calls", "call"),
+            ("losses at most", "loss at most"),
+            ("late", "late"),
+            ("FINs not captured", "FIN not captured"),
+            ("missing: it is too slow", "missing: it is too slow"),
+            ("(0.01 %) lost", "(0.01 %) lost"),
+        ] {
+            assert_eq!((after_number(1, words).as_str(), after_number(2, words).as_str()), (one, words));
+        }
     }
 
     #[test]

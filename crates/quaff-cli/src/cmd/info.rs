@@ -181,8 +181,8 @@ fn cut(file: &FileInfo) -> String {
         return "none".into();
     }
     let part = quaff::format::percent(file.cut_packets as f64 / file.packets as f64);
-    let (packets, lacks) = (show::count(file.cut_packets), show::bytes(file.cut_bytes));
-    format!("{packets} packets ({part}), of which the file lacks {lacks}")
+    let (packets, lacks) = (show::number_of(file.cut_packets, "packet"), show::bytes(file.cut_bytes));
+    format!("{packets} ({part}), of which the file lacks {lacks}")
 }
 
 fn order(file: &FileInfo) -> String {
@@ -280,7 +280,7 @@ fn interfaces(file: &FileInfo) -> String {
     }
     match file.interface_count - shown.len() as u64 {
         0 => {}
-        more => text += &format!("  and {} more interfaces; --json has them\n", show::count(more)),
+        more => text += &format!("  and {}; --json has them\n", show::number_of(more, "more interface")),
     }
     text
 }
@@ -357,7 +357,7 @@ fn table(files: &[FileInfo], total: &Total) -> String {
     });
     let state = if total.damaged == 0 { String::new() } else { format!("{} damaged", total.damaged) };
     let rates = (total.seconds, total.pps);
-    let what = format!("{} files", show::count(total.files));
+    let what = show::number_of(total.files, "file");
     let drops = files.iter().any(|file| file.drops.is_some()).then_some(total.drops);
     let sums = line(&what, total.file_bytes, total.packets, total.first_ns, rates, drops, state);
     let head = folder.map(|folder| format!("files in {}\n", name(folder))).unwrap_or_default();

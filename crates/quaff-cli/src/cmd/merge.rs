@@ -219,23 +219,24 @@ fn report<'a>(ledger: &'a Ledger, input: &'a InputTally, merge: &'a MergeTally) 
 
 /// The order of the packets, as lines of the report.
 fn order_words(input: &InputTally, merge: &MergeTally, is_reordered: bool) -> String {
-    let (files, open) = (show::count(input.files), show::count(merge.open_max));
+    let (files, open) = (show::number_of(input.files, "file"), show::count(merge.open_max));
     let mut text = match merge.backward {
-        0 => format!("  {files} files, at most {open} open at once; sorted by time\n"),
+        0 => format!("  {files}, at most {open} open at once; sorted by time\n"),
         backward => {
-            let backward = show::count(backward);
-            format!(
-                "  NOT SORTED by time: {backward} packets of {files} files are earlier than one before them\n"
-            )
+            let backward = show::number_of(backward, "packet");
+            format!("  NOT SORTED by time: {backward} of {files}, earlier than one before them\n")
         }
     };
     for UnsortedFile { path, late, late_max_ns } in merge.unsorted.iter().take(FILES_SHOWN) {
-        let (late, by) = (show::count(*late), show::span_ns(*late_max_ns));
+        let (late, by) = (show::number_of(*late, "late packet"), show::span_ns(*late_max_ns));
         let then = if is_reordered { "sorted in" } else { "--reorder sorts them" };
-        text += &format!("  {} is not sorted: {late} packets are late, by up to {by}; {then}\n", name(path));
+        text += &format!("  {} is not sorted: {late}, by up to {by}; {then}\n", name(path));
     }
     if merge.unsorted.len() > FILES_SHOWN {
-        text += &format!("  and {} more files are not sorted\n", merge.unsorted.len() - FILES_SHOWN);
+        text += &format!(
+            "  and {}\n",
+            show::number_of((merge.unsorted.len() - FILES_SHOWN) as u64, "more unsorted file")
+        );
     }
     if merge.spilled_bytes > 0 {
         let bytes = show::bytes(merge.spilled_bytes);

@@ -516,7 +516,7 @@ fn json_is_the_report_where_no_records_are_and_with_a_file_the_old_name_of_jsonl
 
     let done = quaff(&["flows", "--read", &file, "--json"]);
     let text = String::from_utf8_lossy(&done.stderr);
-    assert!(report(&done.stdout) && text.contains("1 packets in 1 flows"), "{done:?}");
+    assert!(report(&done.stdout) && text.contains("1 packet in 1 flow"), "{done:?}");
     let done = quaff(&["flows", "--read", &file, "--json", "--csv", "-", "-q"]);
     let text = String::from_utf8_lossy(&done.stdout);
     assert!(report(&done.stderr) && text.lines().count() == 2, "{done:?}");

@@ -189,7 +189,7 @@ fn a_command_that_fails_shows_in_the_exit_status() {
     fs::write(&source, pcap(&[SECOND_NS], 60)).unwrap();
     let ended = capture(&["--read", &source, "--dir", &path(out.path(), ""), "--exec", "false"]);
     assert_eq!((ended.code, &ended.json["lossless"]), (1, &true.into()), "{}", ended.stderr);
-    assert!(ended.stderr.contains("1 of 1 commands run by --exec failed"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("1 of 1 command run by --exec failed"), "{}", ended.stderr);
 }
 
 #[test]

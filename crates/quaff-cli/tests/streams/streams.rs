@@ -103,7 +103,7 @@ fn a_gap_is_nothing_in_the_file_and_a_place_in_the_index() {
     // The words of the same run.
     let done = quaff(&["extract", "--read", &input, "--dir", &out.display().to_string(), "--overwrite"]);
     let words = text(&done.stderr);
-    assert!(words.contains("missing 10 B in 1 gaps: acknowledged by the receiver"), "{words}");
+    assert!(words.contains("missing 10 B in 1 gap: acknowledged by the receiver"), "{words}");
 }
 
 #[test]

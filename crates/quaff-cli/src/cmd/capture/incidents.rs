@@ -190,11 +190,9 @@ impl Loss {
             Some(current) if now.duration_since(current.last) >= QUIET => {
                 let (packets, time) = (count - current.before, current.last - current.begun);
                 self.current = None;
-                let (packets, seconds) = (crate::show::count(packets), time.as_secs_f64());
+                let (packets, seconds) = (crate::show::number_of(packets, "packet"), time.as_secs_f64());
                 let place = place.split(" (").next().unwrap_or(place);
-                Some(Incident::note(format!(
-                    "{of}{packets} packets were lost {place} in {seconds:.1} s, none since"
-                )))
+                Some(Incident::note(format!("{of}lost {packets} {place} in {seconds:.1} s, none since")))
             }
             _ => None,
         }

@@ -143,13 +143,13 @@ pub(super) fn ledger(ledger: &Ledger, json: bool, quiet: bool, is_stdout_taken: 
 /// The ledger as text.
 pub(crate) fn ledger_text(ledger: &Ledger) -> String {
     let mut text = format!(
-        "{} packets in {} written in {:.1} s",
-        show::count(ledger.written),
+        "{} in {} written in {:.1} s",
+        show::number_of(ledger.written, "packet"),
         show::bytes(ledger.bytes_written),
         ledger.seconds
     );
     if ledger.files > 1 || ledger.pruned > 0 {
-        text += &format!(", {} files", show::count(ledger.files));
+        text += &format!(", {}", show::number_of(ledger.files, "file"));
     }
     text += &pruned_words(ledger);
     text += match ledger.verdict {
@@ -315,7 +315,7 @@ fn sightings_words(of: &Sightings) -> String {
         (of.unchecked, "not found, but may be duplicates: the table of packets was full"),
         (of.not_compared, "not compared: not IP, or not whole"),
     ];
-    let none = || format!("  no duplicates among {} packets\n", show::count(of.compared));
+    let none = || format!("  no duplicates among {}\n", show::number_of(of.compared, "packet"));
     let first = if of.elsewhere == 0 { none() } else { String::new() };
     first + &show::counted("  ", counts)
 }
@@ -346,16 +346,19 @@ const SESSIONS_SHOWN: usize = 16;
 /// counted some.
 pub(crate) fn decap_words(decap: &DecapTally, has_other_places: bool) -> String {
     let or_else = if has_other_places { ", or counted above" } else { "" };
-    let mut text = format!("  {} tunnel headers removed\n", show::count(decap.stripped));
+    let mut text = format!("  {} removed\n", show::number_of(decap.stripped, "tunnel header"));
     for session in decap.sessions.iter().take(SESSIONS_SHOWN) {
-        text += &format!("    {}: {} packets", name(&session.name), show::count(session.received));
+        text += &format!("    {}: {}", name(&session.name), show::number_of(session.received, "packet"));
         if session.missing > 0 {
             text += &format!(", {} lost before the capture{or_else}", show::count(session.missing));
         }
         text += "\n";
     }
     if decap.sessions.len() > SESSIONS_SHOWN {
-        text += &format!("    and {} more sessions\n", decap.sessions.len() - SESSIONS_SHOWN);
+        text += &format!(
+            "    and {}\n",
+            show::number_of((decap.sessions.len() - SESSIONS_SHOWN) as u64, "more session")
+        );
     }
     for (reason, packets) in &decap.damaged {
         text += &format!("    {} unchanged: {reason}\n", show::count(*packets));
@@ -372,12 +375,9 @@ pub(crate) fn decap_words(decap: &DecapTally, has_other_places: bool) -> String 
 fn beside(ledger: &Ledger) -> String {
     let mut text = String::new();
     for folder in &ledger.outputs {
-        let (packets, files) = (show::count(folder.written), show::count(folder.files));
-        text += &format!(
-            "  {}: {packets} packets, {}, {files} files",
-            name(&folder.dir),
-            show::bytes(folder.bytes)
-        );
+        let packets = show::number_of(folder.written, "packet");
+        let files = show::number_of(folder.files, "file");
+        text += &format!("  {}: {packets}, {}, {files}", name(&folder.dir), show::bytes(folder.bytes));
         text += &folder
             .failure
             .as_ref()
@@ -387,26 +387,27 @@ fn beside(ledger: &Ledger) -> String {
     match ledger.tee {
         Some(copy) if copy.lost > 0 => {
             text += &format!(
-                "  the live copy has {} packets and misses {}, because its reader was too slow; the files have all\n",
-                show::count(copy.written),
+                "  the live copy has {} and misses {}, because its reader was too slow; the files have all\n",
+                show::number_of(copy.written, "packet"),
                 show::count(copy.lost)
             );
         }
-        Some(copy) => text += &format!("  the live copy has {} packets\n", show::count(copy.written)),
+        Some(copy) => text += &format!("  the live copy has {}\n", show::number_of(copy.written, "packet")),
         None => {}
     }
     if ledger.failed_files > 0 && !matches!(ledger.ended_by, Some(Reason::DiskFull | Reason::WriteError(_))) {
         text += &format!(
-            "  {} files end early or may not be on disk, because writing failed\n",
-            show::count(ledger.failed_files)
+            "  writing failed: {} incomplete, or perhaps not on disk\n",
+            show::number_of(ledger.failed_files, "file")
         );
         for failure in &ledger.write_failures {
             text += &format!("    {}\n", name(failure));
         }
     }
     if ledger.commands_failed > 0 {
-        let (failed, all) = (show::count(ledger.commands_failed), show::count(ledger.commands));
-        text += &format!("  {failed} of {all} commands run by --exec failed\n");
+        let (failed, all) =
+            (show::count(ledger.commands_failed), show::number_of(ledger.commands, "command"));
+        text += &format!("  {failed} of {all} run by --exec failed\n");
     }
     text
 }
@@ -418,10 +419,10 @@ fn compression(of: &CompressionTally) -> String {
     let mut text = format!("  {plain} compressed to {bytes} by {}{level}\n", of.format);
     if of.stored_frames > 0 {
         text += &format!(
-            "  compression did not keep up: {} of {} frames ({}) are stored uncompressed in the file; lz4 or a lower level is \
+            "  compression did not keep up: {} of {} ({}) are stored uncompressed in the file; lz4 or a lower level is \
              faster, --compress-cpu gives it more cores\n",
             show::count(of.stored_frames),
-            show::count(of.frames),
+            show::number_of(of.frames, "frame"),
             show::bytes(of.stored_bytes)
         );
     }

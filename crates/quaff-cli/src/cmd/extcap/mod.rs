@@ -10,7 +10,7 @@ use super::capture;
 use crate::exit::Exit;
 use crate::line;
 use crate::shell::EndedEarly;
-use crate::show::{count, message, name, print};
+use crate::show::{message, name, number_of, print};
 use anyhow::{Context, bail};
 use clap::{Arg, ArgAction, ArgMatches, FromArgMatches};
 use quaff::source::literal;
@@ -227,7 +227,7 @@ fn capture_into(fifo: &Path, args: &Args, link: &Link) -> anyhow::Result<Exit> {
     if ledger.failure.is_none() && !ledger.lossless {
         let lost = ledger.nic_dropped + ledger.kernel_dropped + ledger.lost;
         if lost > 0 {
-            message(&format!("{} packets were lost; the capture's statistics show where", count(lost)));
+            message(&format!("lost {}; the capture's statistics show where", number_of(lost, "packet")));
         }
         let reasons = ledger.reasons.lossy.iter().chain(&ledger.reasons.unknown);
         reasons.for_each(|reason| message(reason));
@@ -236,8 +236,8 @@ fn capture_into(fifo: &Path, args: &Args, link: &Link) -> anyhow::Result<Exit> {
         && copy.lost > 0
     {
         message(&format!(
-            "Wireshark was too slow for {} packets; the files in {dir} have them",
-            count(copy.lost)
+            "Wireshark was too slow for {}; the files in {dir} have all",
+            number_of(copy.lost, "packet")
         ));
     }
     Ok(Exit::of(&ledger))

@@ -31,7 +31,7 @@ impl Line {
         let pps = show::pps(rate(now.packets, self.last.packets));
         let bits = show::bits(rate(now.bytes, self.last.bytes) * 8.0);
         let input_bytes = flows.lanes.iter().map(|lane| lane.input_bytes.get()).sum();
-        let (active, exported) = (show::count(now.active), show::count(now.exported.flows));
+        let (active, exported) = (show::number_of(now.active, "flow"), show::count(now.exported.flows));
         let missed = match now.missed.flows {
             0 => String::new(),
             flows => format!("sinks missed {}", show::count(flows)),
@@ -39,7 +39,7 @@ impl Line {
         let parts = vec![
             self.read.part(input_bytes),
             Part::new(format!("{pps} {bits}"), pps, 4),
-            Part::new(format!("{active} flows, {exported} exported"), format!("{active} flows"), 2),
+            Part::new(format!("{active}, {exported} exported"), active, 2),
             Part::new(format!("lost {}", show::count(now.dropped)), "", 3),
             Part::new(missed, "", 3),
         ];
@@ -150,9 +150,9 @@ fn headline(report: &FlowReport) -> String {
         Verdict::Unknown => "unknown if lossless",
     };
     format!(
-        "{} packets in {} flows, {} ignored, in {:.1} s, {verdict}\n",
-        show::count(report.packets_in_flows),
-        show::count(report.flows_exported),
+        "{} in {}, {} ignored, in {:.1} s, {verdict}\n",
+        show::number_of(report.packets_in_flows, "packet"),
+        show::number_of(report.flows_exported, "flow"),
         show::count(report.packets_ignored),
         report.seconds
     )
@@ -241,10 +241,10 @@ fn ended_words(report: &FlowReport) -> String {
 
 /// Records that a sink got and missed.
 fn sink_words(sink: &SinkReport) -> String {
-    let (to, records) = (name(&sink.name), show::count(sink.sent.records));
-    let mut text = format!("  {to}: {records} records, {}", show::bytes(sink.bytes));
+    let (to, records) = (name(&sink.name), show::number_of(sink.sent.records, "record"));
+    let mut text = format!("  {to}: {records}, {}", show::bytes(sink.bytes));
     if sink.kind == "parquet" {
-        text += &format!(" in {} segments", show::count(sink.messages));
+        text += &format!(" in {}", show::number_of(sink.messages, "segment"));
     }
     // What a reader that left did not want is no news.
     let missed = match sink.is_closed {

@@ -5,6 +5,7 @@ use crate::flags::{
     OwnerArgs, PlanArg, SeedArg, WriteArg, of, reworded,
 };
 use crate::shell::{DurationArgs, ReportArgs, WatchArgs};
+use crate::show::number_of;
 use anyhow::{Context, bail};
 use clap::ArgAction;
 use quaff::Sorting;
@@ -148,7 +149,9 @@ impl Args {
             [] => vec![1; goals.len()],
             weights if weights.len() == goals.len() => weights.to_vec(),
             weights => {
-                bail!("--weights has {} values for {} members: give one each", weights.len(), goals.len())
+                let (values, members) = (weights.len() as u64, goals.len() as u64);
+                let [values, members] = [number_of(values, "value"), number_of(members, "member")];
+                bail!("--weights has {values} for {members}: give one each")
             }
         };
         Ok(SplitPlan {

@@ -94,10 +94,11 @@ fn words(report: &Report, is_dry: bool, columns: Option<u16>) -> String {
 }
 
 fn headline(report: &Report, is_dry: bool) -> String {
-    let (packets, members) = (show::count(report.offered), report.members.len());
+    let packets = show::number_of(report.offered, "packet");
+    let members = show::number_of(report.members.len() as u64, "member");
     let (would, by) = (if is_dry { "would go" } else { "went" }, &report.by);
     let whole = if report.skipped == 0 { "all".to_owned() } else { show::count(report.out) };
-    format!("{packets} packets in, {whole} {would} to {members} members, by {by}\n")
+    format!("{packets} in, {whole} {would} to {members}, by {by}\n")
 }
 
 fn member_words(member: &MemberReport, widest: usize, most: f64, cells: usize) -> String {
@@ -109,7 +110,7 @@ fn member_words(member: &MemberReport, widest: usize, most: f64, cells: usize) -
     let bar = bar(share, member.share_due, most, cells);
     let shares = format!("{:>5.1} % {bytes:>9}  {bar}", 100.0 * share);
     let end = match member.peaks.first() {
-        _ if !is_whole => format!("  of {} packets", show::count(member.packets)),
+        _ if !is_whole => format!("  of {}", show::number_of(member.packets, "packet")),
         Some(peak) => format!("  peak {}", show::bits(peak.bits_per_second)),
         None => String::new(),
     };

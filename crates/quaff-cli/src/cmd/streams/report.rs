@@ -12,17 +12,17 @@ pub(super) fn print(report: &StreamsReport) {
 fn words(report: &StreamsReport) -> String {
     let seconds = report.seconds.max(1e-9);
     let mut text = format!(
-        "{} packets in {} TCP connections, in {:.1} s, {}; {} files with {}\n",
-        show::count(report.packets),
-        show::count(report.connections.seen),
+        "{} in {}, in {:.1} s, {}; {} with {}\n",
+        show::number_of(report.packets, "packet"),
+        show::number_of(report.connections.seen, "TCP connection"),
         report.seconds,
         show::pps(report.packets as f64 / seconds),
-        show::count(report.files),
+        show::number_of(report.files, "file"),
         show::bytes(report.file_bytes),
     );
     if report.bodies.files > 0 {
-        let (files, bytes) = (show::count(report.bodies.files), show::bytes(report.bodies.bytes));
-        text += &format!("  {files} bodies of HTTP with {bytes}\n");
+        let bodies = show::number_of(report.bodies.files, "HTTP body");
+        text += &format!("  {bodies} with {}\n", show::bytes(report.bodies.bytes));
     }
     text += &missing_words(report);
     text += &other_words(report);
@@ -42,8 +42,8 @@ fn words(report: &StreamsReport) -> String {
 pub(super) fn missing_words(report: &StreamsReport) -> String {
     let gaps = &report.gaps;
     let words = |gap: Gap, words: &str| {
-        let (bytes, count) = (show::bytes(gap.bytes), show::count(gap.count));
-        if gap.count > 0 { format!("  missing {bytes} in {count} gaps: {words}\n") } else { String::new() }
+        let (bytes, gaps) = (show::bytes(gap.bytes), show::number_of(gap.count, "gap"));
+        if gap.count > 0 { format!("  missing {bytes} in {gaps}: {words}\n") } else { String::new() }
     };
     let mut text = words(gaps.acknowledged, "acknowledged by the receiver, and not in the capture");
     if gaps.acknowledged.count > 0 {
@@ -74,7 +74,7 @@ fn other_words(report: &StreamsReport) -> String {
         (ignored.not_ip, "packets ignored: not IP"),
         (ignored.not_tcp, "packets ignored: not TCP"),
         (ignored.damaged, "packets ignored: damaged headers"),
-        (report.bodies.cut, "bodies of HTTP lack bytes: see the index"),
+        (report.bodies.cut, "bodies of HTTP with missing bytes: see the index"),
         (bytes.duplicate, "bytes were repeated"),
         (report.differences, "overlaps with different bytes: see the index"),
         (report.datagrams.differences, "overlaps of fragments with different bytes"),

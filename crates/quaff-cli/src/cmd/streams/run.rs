@@ -54,7 +54,7 @@ impl Product for Running {
 /// The parts of a progress line of these lanes.
 pub(super) fn progress(lanes: &[Arc<LaneGauges>], read: &ReadProgress) -> Vec<Part> {
     let sum = |of: fn(&LaneGauges) -> u64| lanes.iter().map(|lane| of(lane)).sum::<u64>();
-    let packets = Part::new(format!("{} packets", show::count(sum(|lane| lane.received.get()))), "", 4);
+    let packets = Part::new(show::number_of(sum(|lane| lane.received.get()), "packet"), "", 4);
     let lost = sum(|lane| lane.nic_dropped.get() + lane.kernel_dropped.get());
     let lost = Part::new(format!("lost {}", show::count(lost)), "", 3);
     vec![read.part(sum(|lane| lane.input_bytes.get())), packets, lost]

@@ -20,9 +20,9 @@ pub(super) fn print(report: &ScriptsReport, is_quiet: bool) -> bool {
 fn words(report: &ScriptsReport) -> String {
     let seconds = report.seconds.max(1e-9);
     let mut text = format!(
-        "{} packets, {} flows, in {:.1} s, {}\n",
-        show::count(report.packets),
-        show::count(report.flows),
+        "{}, {}, in {:.1} s, {}\n",
+        show::number_of(report.packets, "packet"),
+        show::number_of(report.flows, "flow"),
         report.seconds,
         show::pps(report.packets as f64 / seconds),
     );
@@ -30,7 +30,8 @@ fn words(report: &ScriptsReport) -> String {
         text += &script_words(script);
     }
     if report.files > 0 {
-        text += &format!("  {} files with {}\n", show::count(report.files), show::bytes(report.file_bytes));
+        text +=
+            &format!("  {} with {}\n", show::number_of(report.files, "file"), show::bytes(report.file_bytes));
     }
     text += &missing_words(report);
     for damage in report.input.iter().flat_map(|input| &input.damages) {
@@ -49,11 +50,9 @@ fn words(report: &ScriptsReport) -> String {
 fn script_words(script: &ScriptTally) -> String {
     let ScriptTally { name: script_name, calls, ns, rows, alerts, saved, .. } = script;
     let each = if *calls > 0 { format!(", {} each", show::span_ns(ns / calls)) } else { String::new() };
-    let mut text = format!("  {}: {} calls{each}", name(script_name), show::count(*calls));
+    let mut text = format!("  {}: {}{each}", name(script_name), show::number_of(*calls, "call"));
     let counts = [(*rows, "rows"), (*alerts, "alerts"), (*saved, "flows saved")];
-    for (count, words) in counts.iter().filter(|(count, _)| *count > 0) {
-        text += &format!(", {} {words}", show::count(*count));
-    }
+    show::present(counts).for_each(|words| text += &format!(", {words}"));
     text.push('\n');
     for words in failures(script) {
         text += &format!("    {}\n", name(&words));

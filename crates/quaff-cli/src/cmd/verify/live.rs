@@ -47,8 +47,8 @@ impl Seen {
     fn words(&self, before: &Self, seconds: f64) -> String {
         let rate = show::pps(self.packets.saturating_sub(before.packets) as f64 / seconds.max(1e-3));
         let mut words = format!(
-            "{} packets, {rate} | {} with evidence | {} lost",
-            show::count(self.packets),
+            "{}, {rate} | {} with evidence | {} lost",
+            show::number_of(self.packets, "packet"),
             show::count(self.proven),
             show::count(self.lost)
         );

@@ -127,6 +127,6 @@ fn tick(bar: &ProgressBar, progress: Progress) {
     if !bar.is_hidden() && bar.elapsed() > Duration::from_millis(300) {
         bar.set_position(progress.bytes);
         let rate = progress.frames as f64 / bar.elapsed().as_secs_f64();
-        bar.set_message(format!("{} frames, {}", show::count(progress.frames), show::pps(rate)));
+        bar.set_message(format!("{}, {}", show::number_of(progress.frames, "frame"), show::pps(rate)));
     }
 }

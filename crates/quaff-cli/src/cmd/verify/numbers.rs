@@ -20,20 +20,20 @@ pub(super) fn print(out: &mut impl Write, numbers: &Numbers) -> Result {
     match quic_packets {
         0 => Ok(()),
         some => {
-            let some = show::count(*some);
+            let some = show::number_of(*some, "datagram");
             line(
                 out,
                 "quic",
-                &format!("{some} datagrams of port 443: numbers of QUIC are encrypted, and prove nothing"),
+                &format!("{some} of port 443: numbers of QUIC are encrypted, and prove nothing"),
             )
         }
     }
 }
 
 pub(super) fn number_words(kind: &NumberReport, lost: &str) -> String {
-    let [missing, packets, sources] = [kind.lost, kind.packets, kind.sources].map(show::count);
-    let senders = if kind.sources == 1 { "sender" } else { "senders" };
-    let head = format!("{missing} missing beside {packets} packets of {sources} {senders}{lost}");
+    let (missing, packets) = (show::count(kind.lost), show::number_of(kind.packets, "packet"));
+    let senders = show::number_of(kind.sources, "sender");
+    let head = format!("{missing} missing beside {packets} of {senders}{lost}");
     let parts = [
         (kind.late, "late"),
         (kind.copies, "twice"),
@@ -46,11 +46,12 @@ pub(super) fn number_words(kind: &NumberReport, lost: &str) -> String {
 }
 
 fn host_words(hosts: &NumberReport) -> String {
-    let [sources, packets, missing] = [hosts.sources, hosts.packets, hosts.lost].map(show::count);
-    let (pairs, count) = if hosts.sources == 1 { ("pair", "counts") } else { ("pairs", "count") };
+    let (pairs, packets) = (show::number_of(hosts.sources, "pair"), show::number_of(hosts.packets, "packet"));
+    let missing = show::number_of(hosts.lost, "number");
+    let count = if hosts.sources == 1 { "counts" } else { "count" };
     format!(
-        "{sources} {pairs} of hosts whose sender {count} by one: {packets} packets, {missing} numbers missing (lost, or \
-         not sent here; no evidence alone)"
+        "{pairs} of hosts whose sender {count} by one: {packets}, {missing} missing (lost, or not sent here; no evidence \
+         alone)"
     )
 }
 
@@ -67,11 +68,11 @@ pub(super) fn print_copies(out: &mut impl Write, copies: &CopyReport, copied_byt
     let places = show::present(places).collect::<Vec<_>>().join(", ");
     let unchecked = match copies.unchecked {
         0 => String::new(),
-        some => format!("; {} packets were too many at once to be compared", show::count(some)),
+        some => format!("; {} not compared, too many at once", show::number_of(some, "packet")),
     };
     let words = format!(
-        "{} packets came twice within 1 ms ({places}): {} of TCP data in them are no retransmissions{unchecked}",
-        show::count(all),
+        "{} came twice within 1 ms ({places}): {} of TCP data in them are no retransmissions{unchecked}",
+        show::number_of(all, "packet"),
         show::bytes(copied_bytes)
     );
     line(out, "copies", &words)

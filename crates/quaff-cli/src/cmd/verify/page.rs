@@ -72,8 +72,9 @@ fn files_name(files: &[PathBuf]) -> String {
 }
 
 fn byline(files: &[PathBuf], report: &Report) -> String {
-    let (frames, bytes) = (show::count(report.outcome.frames), show::bytes(report.outcome.bytes));
-    format!("{}: {frames} packets, {bytes}", files_name(files))
+    let frames = show::number_of(report.outcome.frames, "packet");
+    let bytes = show::bytes(report.outcome.bytes);
+    format!("{}: {frames}, {bytes}", files_name(files))
 }
 
 /// The losses, as sentences.
@@ -82,16 +83,16 @@ fn findings(report: &Report) -> Vec<String> {
     let mut all = Vec::new();
     if let Some(words) = loss_words(loss) {
         all.push(format!(
-            "Lost by TCP: {} packets, {words}.",
-            show::count(loss.acked_unseen_packets_estimate)
+            "Lost by TCP: {}, {words}.",
+            show::number_of(loss.acked_unseen_packets_estimate, "packet")
         ));
     }
     if let Some(worst) = loss.worst.first() {
         all.push(format!(
-            "The connection with the most: {} – {}, {} packets.",
+            "The connection with the most: {} – {}, {}.",
             worst.ends[0],
             worst.ends[1],
-            show::count(worst.lost_packets)
+            show::number_of(worst.lost_packets, "packet")
         ));
     }
     all

@@ -50,11 +50,10 @@ pub(super) fn loss_words(loss: &LossReport) -> Option<String> {
         show::count(loss.segments)
     );
     if loss.acked_unseen_bytes > 0 {
-        let places = if loss.acked_unseen_runs == 1 { "place" } else { "places" };
         words += &format!(
-            "; {} acknowledged and never captured, in {} {places}",
+            "; {} acknowledged and never captured, in {}",
             show::bytes(loss.acked_unseen_bytes),
-            show::count(loss.acked_unseen_runs)
+            show::number_of(loss.acked_unseen_runs, "place")
         );
     }
     Some(words)
@@ -110,16 +109,16 @@ fn aside_words(loss: &LossReport) -> String {
 fn other_words(loss: &LossReport) -> String {
     let zeek = match loss.zeek_ratio {
         Some(ratio) => format!(
-            "Zeek's capture loss {} % ({} gaps, {} acknowledgments)",
+            "Zeek's capture loss {} % ({}, {})",
             percent_fine(ratio),
-            show::count(loss.zeek_gaps),
-            show::count(loss.zeek_acks)
+            show::number_of(loss.zeek_gaps, "gap"),
+            show::number_of(loss.zeek_acks, "acknowledgment")
         ),
         None => "Zeek's capture loss unknown".into(),
     };
     let missed = show::bytes(loss.tcptrace_missed_bytes);
-    let directions = show::count(loss.tcptrace_directions);
-    format!("{zeek}; tcptrace's missed data {missed} in {directions} complete directions")
+    let directions = show::number_of(loss.tcptrace_directions, "complete direction");
+    format!("{zeek}; tcptrace's missed data {missed} in {directions}")
 }
 
 fn injected_words(injected: &Injected, loss: &LossReport) -> String {
@@ -131,9 +130,9 @@ fn injected_words(injected: &Injected, loss: &LossReport) -> String {
     };
     let bursts = if burst > 1 { format!(" in bursts of {burst}") } else { String::new() };
     format!(
-        "{} of {} packets removed{bursts} (seed {seed}): {} %, {is_inside}",
+        "{} of {} removed{bursts} (seed {seed}): {} %, {is_inside}",
         show::count(removed),
-        show::count(packets),
+        show::number_of(packets, "packet"),
         percent_fine(ratio)
     )
 }

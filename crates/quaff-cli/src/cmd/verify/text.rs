@@ -10,17 +10,17 @@ pub(super) fn print(out: &mut impl Write, report: &Report) -> std::fmt::Result {
     let has_numbers = report.has_numbers();
     match report.outcome.is_judged {
         true if has_numbers => {
-            let frames = show::count(report.outcome.received);
-            let complete = format!("{frames} frames, none missing, duplicate or damaged");
+            let frames = show::number_of(report.outcome.received, "frame");
+            let complete = format!("{frames}, none missing, duplicate or damaged");
             verdict(out, &report.outcome.reasons, &complete)?;
         }
         true => print_verdict(out, report)?,
         false => writeln!(
             out,
-            "nothing to judge by: none of {} frames has a probe header of 'quaff generate', no TCP connection has \
+            "nothing to judge by: none of {} has a probe header of 'quaff generate', no TCP connection has \
              acknowledged data, no mirror, tunnel or RTP source numbers its packets, and no loss is recorded; \
              --against FILE compares with the file that was sent",
-            show::count(report.outcome.frames)
+            show::number_of(report.outcome.frames, "frame")
         )?,
     }
     if report.outcome.frames == 0 {
@@ -53,8 +53,7 @@ fn print_numbers(out: &mut impl Write, report: &Report) -> std::fmt::Result {
     row(out, "received", report.outcome.received, "")?;
     let gaps = match report.gaps.count {
         0 => String::new(),
-        1 => "in 1 gap".into(),
-        count => format!("in {} gaps", show::count(count)),
+        count => format!("in {}", show::number_of(count, "gap")),
     };
     row(out, "lost", report.outcome.lost, &gaps)?;
     print_gaps(out, report)?;
@@ -112,7 +111,11 @@ fn print_streams(out: &mut impl Write, report: &Report) -> std::fmt::Result {
     }
     match report.streams.len().saturating_sub(SHOWN_MAX) {
         0 => Ok(()),
-        more => line(out, "  …", &format!("and {more} more streams; --json lists all")),
+        more => line(
+            out,
+            "  …",
+            &format!("and {}; --json lists all", show::number_of(more as u64, "more stream")),
+        ),
     }
 }
 

@@ -50,7 +50,7 @@ pub(super) fn drop_words(ledger: Option<&Ledger>) -> String {
     }
     let mut words = match ledger.recorded_drops.max(ledger.epb_dropcount) {
         0 => "records no drops".into(),
-        drops => format!("{} drops recorded{}", show::count(drops), drop_places(ledger)),
+        drops => format!("{} recorded{}", show::number_of(drops, "drop"), drop_places(ledger)),
     };
     if !ledger.covers_all {
         words += "; not for each interface, or not to its last frame";
@@ -78,10 +78,10 @@ pub(super) fn ledger_words(ledger: Option<&Ledger>) -> String {
         (_, 0) => {
             format!("agrees: {drops} drops recorded{places}, and as many frames are missing")
         }
-        (0, more) => format!("records no drops; {} frames are missing", show::count(more.unsigned_abs())),
+        (0, more) => format!("records no drops; {} missing", show::number_of(more.unsigned_abs(), "frame")),
         (_, more) if more > 0 => {
-            let more = show::count(more.unsigned_abs());
-            format!("{drops} drops recorded{places}; {more} more frames are missing")
+            let more = show::number_of(more.unsigned_abs(), "more frame");
+            format!("{drops} drops recorded{places}; {more} missing")
         }
         (_, fewer) => {
             let fewer = show::count(fewer.unsigned_abs());
@@ -91,8 +91,10 @@ pub(super) fn ledger_words(ledger: Option<&Ledger>) -> String {
         }
     };
     if ledger.frames_behind > 0 {
-        words +=
-            &format!("; it ends {} frames before the end of the file", show::count(ledger.frames_behind));
+        words += &format!(
+            "; it ends {} before the end of the file",
+            show::number_of(ledger.frames_behind, "frame")
+        );
     }
     words
 }

@@ -129,16 +129,16 @@ impl Shown<'_> {
     fn headline(&self) -> String {
         let (sum, _) = self.summary.total();
         let records = if sum.records > sum.flows {
-            format!(" in {} records", show::count(sum.records))
+            format!(" in {}", show::number_of(sum.records, "record"))
         } else {
             String::new()
         };
         let mut words = format!(
-            "{}: {} packets, {} in {} flows{records}",
+            "{}: {}, {} in {}{records}",
             self.name(),
-            show::count(sum.packets),
+            show::number_of(sum.packets, "packet"),
             show::bytes(sum.bytes),
-            show::count(sum.flows)
+            show::number_of(sum.flows, "flow")
         );
         if let Some([first_ns, _]) = self.summary.span_ns() {
             words += &format!(", {} from {}", format::span(self.seconds()), time(first_ns));
@@ -313,8 +313,8 @@ impl Shown<'_> {
         };
         vec![
             format!(
-                "{} packets, of which {} are in no flow: without an IP header, or cut before the ports.",
-                show::count(self.report.packets),
+                "{}, of which {} are in no flow: without an IP header, or cut before the ports.",
+                show::number_of(self.report.packets, "packet"),
                 show::count(ignored)
             ),
             "Bytes are those of IP packets by their own headers. Rates of rows are means over the whole time.".into(),

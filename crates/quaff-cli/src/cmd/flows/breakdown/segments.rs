@@ -100,9 +100,9 @@ impl ReadSegments {
             Ok(()) => return,
         };
         self.reasons.lossy.push(format!(
-            "{words}: {} of its {} records are in the sums",
+            "{words}: {} of its {} are in the sums",
             show::count(found.records),
-            show::count(ledger.kept.records)
+            show::number_of(ledger.kept.records, "record")
         ));
     }
 
@@ -153,9 +153,9 @@ impl ReadSegments {
         let mut reasons = self.reasons.clone();
         if missed.records > 0 {
             reasons.lossy.push(format!(
-                "{} records with {} packets were missed when the segments were written",
-                show::count(missed.records),
-                show::count(missed.packets)
+                "missed when the segments were written: {} with {}",
+                show::number_of(missed.records, "record"),
+                show::number_of(missed.packets, "packet")
             ));
         }
         reasons.unknown.extend(self.gaps());

@@ -430,13 +430,13 @@ impl<'a> Top<'a> {
         let of_input = if self.args.is_live() { Part::new("", "", 0) } else { of_input };
         let missed = match now.missed.flows {
             0 => String::new(),
-            records => format!("missed {} records", show::count(records)),
+            records => format!("missed {}", show::number_of(records, "record")),
         };
         vec![
             Part::new(show::name(&self.args.input.names()), "", 1),
             of_input,
             Part::new(format!("{bits} {pps}"), bits, 4),
-            Part::new(format!("{} flows", show::count(now.active)), "", 2),
+            Part::new(show::number_of(now.active, "flow"), "", 2),
             Part::new(format!("lost {}", show::count(now.dropped)), "", 3),
             Part::new(missed, "", 3),
         ]

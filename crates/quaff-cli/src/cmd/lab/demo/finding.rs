@@ -77,8 +77,8 @@ impl Measured {
                 self.equal.first().map_or(0, |equal| equal.run.lost().saturating_sub(default.run.lost()));
             if saved > 0 {
                 text += &format!(
-                    ". It kept {} frames more than with {} MiB",
-                    show::count(saved),
+                    ". It kept {} more than with {} MiB",
+                    show::number_of(saved, "frame"),
                     scene.equal_mib
                 );
             }
