@@ -139,9 +139,12 @@ fn refused(error: &clap::Error) -> ExitCode {
             }
             finished(Exit::Done)
         }
-        // A command group without its command: the list of its commands.
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            show::say(error.render().to_string().trim_end());
+            match std::env::args_os().len() {
+                0 | 1 => show::say(&format!("{}\n\n'quaff --help' lists all commands.", groups::FIRST)),
+                // A command group without its command: the list of its commands.
+                _ => show::say(error.render().to_string().trim_end()),
+            }
             finished(Exit::Failed)
         }
         _ => {
