@@ -136,6 +136,7 @@ impl Run {
             disk,
             repack: is_repacked.then(|| Repack::new(self.align, WRITE_BYTES, 2).expect("memory")),
             slots: Slots::every(self.slot_ns),
+            rotate_packets: u64::MAX,
             wakeup: wakeup.clone(),
             stop: stop.clone(),
             gauges: Arc::default(),

@@ -555,6 +555,14 @@ impl CapturePlan {
                 "several `dir` are for interfaces: files are read into one folder".into(),
             ));
         }
+        let by_packets = self.output.folders().iter().any(|dir| dir.rotate_packets.is_some());
+        if by_packets && (self.output.folders().len() > 1 || self.input.lanes() > 1) {
+            return Err(Error::Plan(
+                "`rotate-packets` is for one lane and one folder: several lanes would each count for themselves; \
+                 'quaff capture --read' cuts their files afterwards"
+                    .into(),
+            ));
+        }
         if let Some(compress) = &mut self.write.compress {
             // A run from files waits for the compressor, so that the same input makes the same output.
             let backlog_bytes = (self.write.buffer_bytes as u64 / BACKLOG_SHARE).min(BACKLOG_BYTES_MAX);

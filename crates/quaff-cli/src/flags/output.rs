@@ -104,6 +104,9 @@ pub(crate) struct RotationArgs {
     /// Start a file every TIME, aligned to midnight in local time, with or without traffic
     #[arg(long, value_name = "TIME", value_parser = units::duration, requires = "folder")]
     rotate_time: Option<Duration>,
+    /// Start the next file after N packets; of one interface with one lane, or of files
+    #[arg(long, value_name = "N", value_parser = units::packets, requires = "folder", conflicts_with = "rotate_time")]
+    rotate_packets: Option<u64>,
     /// Keep at most SIZE in all files of each folder together
     #[arg(long, value_name = "SIZE", value_parser = units::bytes, requires = "folder")]
     keep_size: Option<u64>,
@@ -133,6 +136,7 @@ impl RotationArgs {
             utc: self.utc,
             rotate_bytes,
             rotate_time: self.rotate_time,
+            rotate_packets: self.rotate_packets,
             retention: Retention { files: *keep_files, bytes: self.keep_size, free_percent: self.keep_free },
             wrap: self.wrap,
             exec: self.exec.first().cloned(),

@@ -193,6 +193,37 @@ fn a_command_that_fails_shows_in_the_exit_status() {
 }
 
 #[test]
+fn each_file_has_as_many_packets_as_were_asked_for() {
+    let dir = folder();
+    let source = path(dir.path(), "in");
+    let times: Vec<_> = (0..1000).map(|number| SECOND_NS + number).collect();
+    fs::write(&source, pcap(&times, 60)).unwrap();
+    for (suffix, more) in
+        [("pcapng", &[][..]), ("pcap", &["--format", "pcap"]), ("zst", &["--compress", "zstd"])]
+    {
+        let out = path(dir.path(), suffix);
+        let args = ["--read", &source, "--dir", &out, "--name", "q", "--rotate-packets", "300"];
+        let ended = capture(&[&args[..], more].concat());
+        assert_eq!((ended.code, &ended.json["files"]), (0, &4.into()), "{suffix}: {}", ended.stderr);
+        let files = names(Path::new(&out));
+        let info = Command::new(QUAFF)
+            .arg("info")
+            .arg("--json")
+            .args(files.iter().map(|name| path(Path::new(&out), name)));
+        let found = { info }.output().expect("quaff runs");
+        let found: Value = serde_json::from_slice(&found.stdout).expect("the report of info");
+        let packets: Vec<_> =
+            found["files"].as_array().unwrap().iter().map(|file| file["packets"].clone()).collect();
+        assert_eq!(packets, [300, 300, 300, 100].map(Value::from), "{suffix}");
+    }
+    // Each lane would count for itself.
+    let [one, other] = ["one", "other"].map(|name| path(dir.path(), name));
+    let refused = capture(&["--read", &source, "--dir", &one, "--dir", &other, "--rotate-packets", "300"]);
+    assert_eq!(refused.code, 2, "{}", refused.stderr);
+    assert!(refused.stderr.contains("one lane and one folder"), "{}", refused.stderr);
+}
+
+#[test]
 fn the_newest_files_stay_on_a_disk_that_others_fill() {
     let test = test_name!();
     let Some(disk) = Disk::new(test, 64) else { return };

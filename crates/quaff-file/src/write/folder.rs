@@ -42,6 +42,10 @@ const DISORDER_NS: u64 = 60_000_000_000;
 /// Space that naming a file may need in the folder, bytes.
 const NAME_BYTES: u64 = 64 << 10;
 
+/// Bytes that are preallocated for a file without a limit of its size; for one that a number of packets ends.
+const PREALLOCATED: u64 = 256 << 20;
+const PREALLOCATED_FOR_PACKETS: u64 = 16 << 20;
+
 /// The files of a rotation.
 #[derive(Debug)]
 pub struct Folder {
@@ -56,6 +60,8 @@ pub struct Folder {
     post_rotate: Option<PostRotate>,
     /// The largest size of a file; `u64::MAX` without a limit.
     pub rotate_bytes: u64,
+    /// Packets of each file but the last; `u64::MAX` without a limit.
+    pub rotate_packets: u64,
     /// Ended files that are not among `kept_files` yet, and their bytes.
     unfinished: u64,
     unfinished_bytes: u64,
@@ -105,7 +111,8 @@ impl Folder {
         access: FileAccess,
         wakeup: Wakeup,
     ) -> Result<Self> {
-        let preallocate = plan.rotate_bytes.unwrap_or(256 << 20).min(1 << 30);
+        let usual = if plan.rotate_packets.is_some() { PREALLOCATED_FOR_PACKETS } else { PREALLOCATED };
+        let preallocate = plan.rotate_bytes.unwrap_or(usual).min(1 << 30);
         let (dir, sync): (_, SyncFile) = (plan.dir.clone(), File::sync_data);
         let open_plan = OpenPlan { dir, direct, preallocate, unnamed: true, access, sync };
         Self::with(open_plan, plan, extension, wakeup)
@@ -157,6 +164,7 @@ impl Folder {
             opener,
             post_rotate,
             rotate_bytes,
+            rotate_packets: plan.rotate_packets.unwrap_or(u64::MAX),
             unfinished: 0,
             unfinished_bytes: 0,
             stuck: Vec::new(),

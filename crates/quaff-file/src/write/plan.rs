@@ -136,6 +136,8 @@ pub struct DirPlan {
     pub rotate_bytes: Option<u64>,
     /// Longest time that a file covers, aligned to midnight.
     pub rotate_time: Option<Duration>,
+    /// Packets of each file but the last.
+    pub rotate_packets: Option<u64>,
     pub retention: Retention,
     /// Restart the numbers in names at 0 after `retention.files` files.
     pub wrap: bool,
@@ -201,13 +203,19 @@ impl DirPlan {
         if dir.retention.free_percent.is_some_and(|percent| !(0.0..100.0).contains(&percent)) {
             return refuse("`keep-free` must be a percentage below 100");
         }
-        if dir.rotate_bytes.is_none() && dir.rotate_time.is_none() {
+        if dir.rotate_packets == Some(0) {
+            return refuse("`rotate-packets` must be at least 1");
+        }
+        if dir.rotate_packets.is_some() && dir.rotate_time.is_some() {
+            return refuse("a file ends by `rotate-packets` or by `rotate-time`: leave one of them out");
+        }
+        if dir.rotate_bytes.is_none() && dir.rotate_time.is_none() && dir.rotate_packets.is_none() {
             // Retention needs files that can be removed: an eighth of `keep-size`, or 1 GiB.
             dir.rotate_bytes =
                 Some(dir.retention.bytes.map_or(1 << 30, |bytes| (bytes / 8).max(ROTATE_BYTES_MIN)));
         }
         if let (None, Some(bytes)) = (dir.rotate_bytes, dir.retention.bytes) {
-            // Files that end by time alone could exceed `keep-size`.
+            // Files that end by time or by packets alone could exceed `keep-size`.
             dir.rotate_bytes = Some((bytes / 2).max(ROTATE_BYTES_MIN));
         }
         if let (Some(keep), Some(rotate)) = (dir.retention.bytes, dir.rotate_bytes)

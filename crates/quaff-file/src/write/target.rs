@@ -197,6 +197,14 @@ impl Target {
         }
     }
 
+    /// Packets of each file of the folder but the last; `u64::MAX` without a limit.
+    pub fn rotate_packets(&self) -> u64 {
+        match &self.kind {
+            TargetKind::Folder(folder, ..) => folder.rotate_packets,
+            _ => u64::MAX,
+        }
+    }
+
     /// Describes how the output is written, such as `io_uring, O_DIRECT`.
     pub fn describe(&self) -> String {
         let compressed = self.compress.as_ref().map_or(String::new(), |plan| format!(", {}", plan.codec));

@@ -53,6 +53,8 @@ pub(crate) struct PackPlan {
     pub flush_ns: u64,
     /// The rotation slots, shared by all lanes.
     pub slots: Slots,
+    /// A chunk ends after each of so many packets, so that a file can.
+    pub rotate_packets: u64,
     /// Start of the capture, ns since 1970.
     pub start_ns: u64,
     /// Time after its end in which a slot may still get packets from the kernel, ns.
@@ -77,6 +79,8 @@ pub(crate) struct Packer {
     wakeup: Wakeup,
     open: Option<Open>,
     slot: u64,
+    /// Packets until `rotate_packets`.
+    left: u64,
     /// The slot that was announced to the writer.
     announced_slot: u64,
     /// Packets lost since the last one that was packed; goes into the next one's `epb_dropcount`.
@@ -210,6 +214,7 @@ impl Packer {
             outbound,
             wakeup,
             slot,
+            left: plan.rotate_packets,
             announced_slot: slot,
             open: None,
             dropped: 0,
@@ -363,12 +368,19 @@ impl Packer {
                 self.enter_slot(self.plan.slots.slot_of(frame.time_ns.min(wall_ns)));
                 limit_ns = self.next_slot_ns(wall_ns);
             }
+            if self.left == 0 {
+                self.seal();
+                self.left = self.plan.rotate_packets;
+            }
             if !self.has_room(room(frame, frame.record(memory, 0).captured()), now_ns) {
                 break;
             }
             let Some(open) = &mut self.open else { break };
-            let run = Run { memory, frames: &frames[done..], dropped: self.dropped, limit_ns, reserve };
-            done += open.append(&run, &mut self.packed, &room, &put);
+            let end = (done as u64).saturating_add(self.left).min(frames.len() as u64) as usize;
+            let run = Run { memory, frames: &frames[done..end], dropped: self.dropped, limit_ns, reserve };
+            let appended = open.append(&run, &mut self.packed, &room, &put);
+            self.left -= appended as u64;
+            done += appended;
             self.last_ns = frames[done - 1].time_ns;
             if self.dropped > 0 {
                 self.attribute_dropped(frame.interface);

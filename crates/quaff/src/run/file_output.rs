@@ -58,6 +58,7 @@ impl FileOutput {
             is_past_cache: target.is_read_by_disk(),
             flush_ns: plan.flush.as_nanos() as u64,
             slots: slots.clone(),
+            rotate_packets: target.rotate_packets(),
             start_ns,
             grace_ns: GRACE_NS,
             by_packet_time: !sources.is_live,

@@ -118,9 +118,10 @@ fn a_converted_file_has_the_packets_of_editcap() {
 
 #[test]
 fn a_split_file_has_the_parts_of_editcap_and_tcpdump() {
-    let title = "Split by time and by size";
+    let title = "Split by time, by size and by packets";
     let Some((place, by_time)) = task(title, &["editcap", "tcpdump"]) else { return };
-    let by_size = &page::pairs(title)[1];
+    let pairs = page::pairs(title);
+    let [_, by_size, by_packets] = &pairs[..] else { panic!("three pairs: {pairs:?}") };
     assert_done(&place.run(None, &by_time));
     let (old, new) = (place.files("old", "part"), place.files("new/times", ""));
     assert_eq!((old.len(), new.len()), (3, 3), "{old:?} {new:?}");
@@ -136,6 +137,12 @@ fn a_split_file_has_the_parts_of_editcap_and_tcpdump() {
     }
     assert!(new.iter().all(|file| place.bytes(file) <= 2 << 20), "{new:?}");
     assert!(old[..2].iter().all(|file| place.bytes(file) >= 2_000_000), "{old:?}");
+    assert_done(&place.run(None, by_packets));
+    let (old, new) = (place.files("old", "thousands"), place.files("new/thousands", ""));
+    assert!(old.len() > 1 && old.len() == new.len(), "{old:?} {new:?}");
+    for (old, new) in old.iter().zip(&new) {
+        assert_same(&place.packets(old), &place.packets(new));
+    }
 }
 
 #[test]

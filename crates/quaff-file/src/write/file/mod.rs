@@ -244,13 +244,15 @@ impl Files {
             if self.failures.is_final {
                 break;
             }
-            let rotate_bytes = self.folder.as_ref().map_or(u64::MAX, |folder| folder.rotate_bytes);
+            let limits = self.folder.as_ref().map(|folder| (folder.rotate_bytes, folder.rotate_packets));
+            let (rotate_bytes, rotate_packets) = limits.unwrap_or((u64::MAX, u64::MAX));
             let carried = self.records.as_ref().map_or(0, Records::carried);
             let described = self.current.described;
             let new = interfaces.saturating_sub(described.interfaces) as u64 * INTERFACE_BYTES;
             let new = new + self.heading.names_bytes(described.names..names);
             let room = self.current.offset + carried + len + new + 3 * self.heading.align as u64;
-            if room > rotate_bytes && self.current.packets > 0 || self.current.is_suspect {
+            let is_full = room > rotate_bytes || self.current.packets >= rotate_packets;
+            if is_full && self.current.packets > 0 || self.current.is_suspect {
                 self.rotate(first_ns)?;
             }
             if self.limit.is_reached {

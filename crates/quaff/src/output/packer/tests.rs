@@ -19,6 +19,7 @@ fn packer() -> (Packer, Consumer<LaneMessage>, FreeBuffers) {
         align: 1,
         flush_ns: S,
         slots: Slots::default(),
+        rotate_packets: u64::MAX,
         start_ns: S,
         grace_ns: 0,
         by_packet_time: false,
@@ -140,6 +141,27 @@ fn a_batch_goes_into_chunks_by_slots_and_room_and_a_loss_is_counted_once() {
     free_buffers.push(first.buffer);
     assert_eq!(packer.take(memory, &mut frames[6..], Arrival::at(now(65.0))), 1);
     assert_eq!(of(&next_chunk(&mut inbound)), (1, at(60.0), 4, 4 * block));
+}
+
+#[test]
+fn a_chunk_ends_where_a_file_ends_by_its_packets() {
+    let (mut packer, mut inbound, mut free_buffers) = packer();
+    (packer.plan.rotate_packets, packer.left) = (3, 3);
+    let bytes = vec![0; 60];
+    let frame = Frame { len: 60, wire_len: 60, keep: u32::MAX, ..Frame::default() };
+    let mut packets = Vec::new();
+    let mut offered = 0;
+    for frames in [1, 4, 3, 2] {
+        let mut frames = vec![frame; frames];
+        let memory = Memory { bytes: &bytes, scratch: &[], options: &[], ids: &[] };
+        offered += frames.len();
+        assert_eq!(packer.take(memory, &mut frames, Arrival::at(now(1.0))), frames.len());
+        while let Ok(LaneMessage::Chunk(chunk)) = inbound.pop() {
+            packets.push(chunk.packets);
+            free_buffers.push(chunk.buffer);
+        }
+    }
+    assert_eq!((offered, packets), (10, vec![3, 3, 3]), "the last one is open");
 }
 
 #[test]
