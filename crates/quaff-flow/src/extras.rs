@@ -10,8 +10,8 @@ use crate::packet::Packet;
 use crate::plan::ExtrasPlan;
 use crate::record::{Application, DirectionExtras, Extras, RecordKey};
 use quaff_wire::flow::{FlowPacket, TcpFields};
+use quaff_wire::net::UDP;
 use quaff_wire::net::agreement::{ACK, FIN, SYN};
-use quaff_wire::net::{UDP, UDP_BYTES};
 
 /// Maximum known holes in the sequence numbers of a direction; others are forgotten, and count neither as lost nor as
 /// filled.
@@ -204,13 +204,7 @@ struct Payload<'a> {
 }
 
 fn payload<'a>(read: &FlowPacket, tcp: Option<TcpFields>, ip_bytes: u32, packet: &Packet<'a>) -> Payload<'a> {
-    let header_bytes = match (read.is_later_fragment(), tcp, read.protocol) {
-        (true, ..) => 0,
-        (false, Some(tcp), _) => tcp.header_bytes,
-        (false, None, UDP) => UDP_BYTES as u32,
-        (false, None, _) => 0,
-    };
-    let start = read.transport.saturating_add(header_bytes);
+    let start = read.payload_at(tcp);
     let bytes = packet.bytes.get(start as usize..read.end as usize).unwrap_or_default();
     // The end of the datagram on the wire may be beyond the captured bytes.
     let wire_bytes = (read.ip_offset + ip_bytes).saturating_sub(start);

@@ -31,6 +31,7 @@ mod lane;
 mod links;
 pub mod memory;
 pub mod output;
+mod pattern;
 pub mod pipe;
 #[cfg(test)]
 mod pipeline_tests;

@@ -3,6 +3,7 @@
 mod lanes;
 mod spread;
 
+pub use crate::pattern::Pattern;
 pub use lanes::{LANES_MAX, lanes_of};
 pub use spread::{Spread, Via};
 
@@ -111,6 +112,8 @@ pub struct EditPlan {
     pub from: Option<TimeBound>,
     /// Keep packets before this time.
     pub to: Option<TimeBound>,
+    /// Keep packets whose payload matches.
+    pub pattern: Option<Pattern>,
     /// Keep these packets, by their numbers in the input.
     pub include: Option<Ranges>,
     /// Drop these packets.

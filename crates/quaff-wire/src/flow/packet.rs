@@ -10,7 +10,8 @@ use crate::net::mpls::{LABEL_BYTES, Label};
 use crate::net::vlan::{TAG_BYTES, Untagged};
 use crate::net::{
     self, DatagramId, ETHERNET_BYTES, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_MPLS,
-    ETHERTYPE_MPLS_UPSTREAM, Fragment, ICMP, ICMPV6, IPV4_BYTES, Ip, SCTP, TCP, UDP, be16, ipv6, tcp,
+    ETHERTYPE_MPLS_UPSTREAM, Fragment, ICMP, ICMPV6, IPV4_BYTES, Ip, SCTP, TCP, UDP, UDP_BYTES, be16, ipv6,
+    tcp,
 };
 use std::net::IpAddr;
 
@@ -232,6 +233,17 @@ impl FlowPacket {
             window: u16::from_be_bytes([header[14], header[15]]),
             header_bytes: u32::from(header[12] >> 4) * 4,
         })
+    }
+
+    /// Offset of the payload: after the header of TCP or UDP, otherwise after the IP header.
+    #[inline]
+    pub fn payload_at(&self, tcp: Option<TcpFields>) -> u32 {
+        let header_bytes = match (tcp, self.protocol) {
+            (Some(tcp), _) => tcp.header_bytes,
+            (None, UDP) if !self.is_later_fragment() => UDP_BYTES as u32,
+            (None, _) => 0,
+        };
+        self.transport.saturating_add(header_bytes)
     }
 
     /// The flags and the numbers of a segment of TCP; 0 where they were not captured.

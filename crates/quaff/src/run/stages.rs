@@ -4,8 +4,8 @@ use crate::filter::FrameFilter;
 use crate::plan::{Duplicates, EditPlan, InputPlan, LoadPlan, SNAPLEN_MAX};
 use crate::source::{LaneSource, Sources};
 use crate::stage::{
-    Compare, Decap, Declare, Dedup, Ethernet, Filter, Limit, Load, Numbered, Shift, SingleLink, Slice, Stage,
-    Untag, Window,
+    Compare, Decap, Declare, Dedup, Ethernet, Filter, Limit, Load, Numbered, Search, Shift, SingleLink,
+    Slice, Stage, Untag, Window,
 };
 use quaff_file::write::Format;
 
@@ -32,6 +32,9 @@ pub(super) fn stages(
     }
     if let Some(inner) = &sources.inner {
         stages.push(filter(inner));
+    }
+    if let Some(pattern) = &edit.pattern {
+        stages.push(Box::new(Search::new(pattern.clone(), interfaces())));
     }
     if edit.strip_vlan {
         stages.push(Box::new(Untag::new(interfaces())));

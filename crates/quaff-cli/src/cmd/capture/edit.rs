@@ -5,7 +5,7 @@ use crate::units::{self, Choice, choice};
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
-use quaff::plan::{DedupWindow, Duplicates, EditPlan, TimeBound};
+use quaff::plan::{DedupWindow, Duplicates, EditPlan, Pattern, TimeBound};
 
 /// Options of editing.
 #[derive(Debug, Clone, clap::Args)]
@@ -22,6 +22,12 @@ pub(crate) struct EditArgs {
     /// Keep packets before TIME, written as for --from
     #[arg(long, value_name = "TIME", value_parser = bound, requires = "read")]
     to: Option<TimeBound>,
+    /// Keep packets whose payload matches a regular expression, such as '^GET /' or '(?i)password'
+    ///
+    /// Payload is what follows the header of TCP or UDP, or otherwise the IP header; a packet without one is searched as a
+    /// whole. Each packet is searched by itself, and '^' is the start of its payload. A byte is written \xff.
+    #[arg(long, value_name = "REGEX", value_parser = Pattern::new)]
+    grep: Option<Pattern>,
     #[command(flatten)]
     ranges: RangesArgs,
     /// Add TIME to the time of each packet, such as 1h or -250ms
@@ -70,6 +76,7 @@ impl EditArgs {
         EditPlan {
             from: self.from,
             to: self.to,
+            pattern: self.grep.clone(),
             include: self.ranges.include.clone(),
             exclude: self.ranges.exclude.clone(),
             shift_ns: self.shift_time.unwrap_or(0),

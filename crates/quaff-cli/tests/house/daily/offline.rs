@@ -165,6 +165,15 @@ fn a_repaired_file_has_the_packets_of_editcap_and_those_after_the_damage() {
 }
 
 #[test]
+fn packets_that_match_a_pattern_are_those_of_tshark() {
+    let Some((place, pair)) = task("Search in packets", &["tshark"]) else { return };
+    assert_done(&place.run(None, &pair));
+    let (old, new) = (place.packets("old/letters.pcapng"), place.packets("new/letters.pcapng"));
+    assert_same(&old, &new);
+    assert!(!new.is_empty() && (new.len() as u64) < OLD / 2, "{}", new.len());
+}
+
+#[test]
 fn losses_are_at_the_packets_that_tshark_lists() {
     let Some((place, pair)) = task("Find where packets were lost", &["tshark"]) else { return };
     let mut file = File::new(Format::Pcapng).frames(0..10);
