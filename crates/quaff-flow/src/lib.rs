@@ -11,6 +11,7 @@
 //! | [`reader`] | the headers of packets, read ahead of the meter |
 //! | [`table`], [`wheel`], [`key`] | flows by key, flows by due time, the keyed hash |
 //! | [`rules`], [`fragments`], [`extras`], [`application`], [`sampling`] | parts of the meter |
+//! | [`choice`] | records that are wanted, by an expression and a span of time |
 //! | [`summary`] | sums of records by host, port, application and others, and over time |
 //! | [`export`] | records as NetFlow, IPFIX, files and text |
 //! | [`collector`] | collectors and files: threads, sockets, the spool |
@@ -20,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 mod application;
+pub mod choice;
 pub mod collector;
 pub mod export;
 mod extras;

@@ -39,6 +39,7 @@ mod input;
 mod lanes;
 mod output;
 mod privileges;
+mod span;
 mod traffic;
 mod tunnels;
 
@@ -48,6 +49,7 @@ pub(crate) use input::*;
 pub(crate) use lanes::*;
 pub(crate) use output::*;
 pub(crate) use privileges::*;
+pub(crate) use span::*;
 pub(crate) use traffic::*;
 pub(crate) use tunnels::*;
 pub(crate) use values;

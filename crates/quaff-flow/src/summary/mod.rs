@@ -19,6 +19,7 @@ pub use cells::Cell;
 pub use group::By;
 pub use ranking::{Order, Query, Ranked, Row};
 
+use crate::choice::Choice;
 use crate::record::{Direction, FlowRecord, FlowSink};
 use cells::{Cells, longer_ns, spread};
 use group::Group;
@@ -39,6 +40,8 @@ pub struct SummaryPlan {
     pub groups_max: usize,
     /// Maximum values over time of all groups; there is always room for one of each group.
     pub cells_max: usize,
+    /// The records that are summed.
+    pub choice: Choice,
 }
 
 /// Sums of flow records.
@@ -130,6 +133,8 @@ pub struct Summary {
     /// Times of the first and the last packet, ns.
     span_ns: Option<[u64; 2]>,
     total: Entry,
+    /// The sums of the records that are not wanted.
+    left_out: Sum,
     groups: Vec<Groups>,
     /// Number of values over time: those at the last count, and those added since.
     cells_held: usize,
@@ -150,13 +155,27 @@ impl Summary {
             lacking_bytes_max: 0,
         };
         let groups = plan.by.iter().map(groups).collect();
-        let (total, cell_ns, cells_limit) = (Entry::default(), plan.cell_ns, plan.cells_max);
-        Self { plan, cell_ns, span_ns: None, total, groups, cells_held: 0, cells_limit, cells: Vec::new() }
+        let (cell_ns, cells_limit) = (plan.cell_ns, plan.cells_max);
+        Self {
+            plan,
+            cell_ns,
+            span_ns: None,
+            total: Entry::default(),
+            left_out: Sum::default(),
+            groups,
+            cells_held: 0,
+            cells_limit,
+            cells: Vec::new(),
+        }
     }
 
     /// Adds a record. Its times are those of both directions, in whole µs, so that a record that was stored as a row
     /// has the same values over time.
     pub fn add(&mut self, record: &FlowRecord) {
+        if !self.plan.choice.wants(record) {
+            self.left_out += Sum::new(record);
+            return;
+        }
         let [first_ns, last_ns] = [record.first_ns(), record.last_ns()].map(|ns| ns - ns % 1000);
         self.see(first_ns, last_ns);
         let mut cells = std::mem::take(&mut self.cells);
@@ -236,6 +255,11 @@ impl Summary {
     /// The sums of all records, and their values over time.
     pub fn total(&self) -> (Sum, &[Cell]) {
         (self.total.sum, self.total.cells.all())
+    }
+
+    /// The sums of the records that the choice left out.
+    pub fn left_out(&self) -> Sum {
+        self.left_out
     }
 
     /// Times of the first and the last packet, ns since 1970.

@@ -59,7 +59,14 @@ const ALL: [By; 9] = [
 
 fn summary(cell_ns: u64, intervals_max: u64, groups_max: usize) -> Summary {
     let cells_max = usize::MAX;
-    Summary::new(SummaryPlan { by: ALL.to_vec(), cell_ns, intervals_max, groups_max, cells_max })
+    Summary::new(SummaryPlan {
+        by: ALL.to_vec(),
+        cell_ns,
+        intervals_max,
+        groups_max,
+        cells_max,
+        choice: Choice::default(),
+    })
 }
 
 fn all(by: By) -> Query<'static> {
@@ -223,6 +230,7 @@ fn values_over_time_have_a_limit_and_exact_sums() {
         intervals_max: 10_000,
         groups_max: 1000,
         cells_max: 2000,
+        choice: Choice::default(),
     };
     let mut summary = Summary::new(plan);
     for (ms, number) in (0..300).flat_map(|ms| (0..100).map(move |number| (ms, number))) {
@@ -238,8 +246,14 @@ fn values_over_time_have_a_limit_and_exact_sums() {
 /// Each group keeps one value, even if the limit is lower.
 #[test]
 fn a_limit_below_the_number_of_groups_ends_with_one_interval() {
-    let plan =
-        SummaryPlan { by: ALL.to_vec(), cell_ns: SECOND, intervals_max: 100, groups_max: 1000, cells_max: 5 };
+    let plan = SummaryPlan {
+        by: ALL.to_vec(),
+        cell_ns: SECOND,
+        intervals_max: 100,
+        groups_max: 1000,
+        cells_max: 5,
+        choice: Choice::default(),
+    };
     let mut summary = Summary::new(plan);
     for second in 0..90 {
         summary.add(&packet(second, u64::from(second) * SECOND));

@@ -1,27 +1,21 @@
 //! The editing flags of `quaff capture --read` (`--from`, `--dedup`, …), and the plan they make.
 
-use crate::flags::{RangesArgs, of};
-use crate::units::{self, Choice, choice};
-use jiff::Timestamp;
-use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
-use quaff::plan::{DedupWindow, Duplicates, EditPlan, Pattern, TimeBound};
+use crate::flags::{RangesArgs, SpanArgs, nanoseconds_of, of};
+use crate::units::{Choice, choice};
+use quaff::plan::{DedupWindow, Duplicates, EditPlan, Pattern};
 
 /// Options of editing.
 #[derive(Debug, Clone, clap::Args)]
 #[command(
     next_help_heading = "Editing",
+    mut_args(of("from", |arg| arg.requires("read"))),
+    mut_args(of("to", |arg| arg.requires("read"))),
     mut_args(of("include", |arg| arg.requires("read"))),
     mut_args(of("exclude", |arg| arg.requires("read")))
 )]
 pub(crate) struct EditArgs {
-    /// Keep packets from TIME on: '2026-11-23 04:55:00' (local time), with Z or +01:00 at its end (UTC or that
-    /// offset), @SECONDS since 1970, or +TIME after the first packet, such as +90s
-    #[arg(long, value_name = "TIME", value_parser = bound, requires = "read")]
-    from: Option<TimeBound>,
-    /// Keep packets before TIME, written as for --from
-    #[arg(long, value_name = "TIME", value_parser = bound, requires = "read")]
-    to: Option<TimeBound>,
+    #[command(flatten)]
+    span: SpanArgs,
     /// Keep packets whose payload matches a regular expression, such as '^GET /' or '(?i)password'
     ///
     /// Payload is what follows the header of TCP or UDP, or otherwise the IP header; a packet without one is searched as a
@@ -74,8 +68,8 @@ const ACTIONS: [Choice<Duplicates>; 3] = [
 impl EditArgs {
     pub(super) fn plan(&self) -> EditPlan {
         EditPlan {
-            from: self.from,
-            to: self.to,
+            from: self.span.from,
+            to: self.span.to,
             pattern: self.grep.clone(),
             include: self.ranges.include.clone(),
             exclude: self.ranges.exclude.clone(),
@@ -88,46 +82,12 @@ impl EditArgs {
     }
 }
 
-/// A time: absolute, or after the first packet.
-fn bound(text: &str) -> Result<TimeBound, String> {
-    let text = text.trim();
-    if let Some(after) = text.strip_prefix('+') {
-        return Ok(TimeBound::AfterFirst(nanoseconds(after)?));
-    }
-    if let Some(seconds) = text.strip_prefix('@') {
-        return epoch(seconds)
-            .map(TimeBound::At)
-            .ok_or_else(|| format!("'{text}' is no time: write @1700000000.5"));
-    }
-    let local = || Some(TimeZone::system().to_zoned(text.parse::<DateTime>().ok()?).ok()?.timestamp());
-    let time = text.parse::<Timestamp>().ok().or_else(local);
-    let ns = time.and_then(|time| u64::try_from(time.as_nanosecond()).ok());
-    ns.map(TimeBound::At).ok_or_else(|| {
-        format!("'{text}' is no time from 1970 to 2554: write '2026-11-23 04:55:00', @1700000000 or +90s")
-    })
-}
-
-/// ns of seconds since 1970, with up to nine decimals.
-fn epoch(text: &str) -> Option<u64> {
-    let (seconds, decimals) = text.split_once('.').unwrap_or((text, "0"));
-    if decimals.is_empty() || decimals.len() > 9 || !decimals.bytes().all(|digit| digit.is_ascii_digit()) {
-        return None;
-    }
-    let ns: u64 = format!("{decimals:0<9}").parse().ok()?;
-    seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(ns)
-}
-
-fn nanoseconds(text: &str) -> Result<u64, String> {
-    let ns = units::duration(text)?.as_nanos();
-    u64::try_from(ns).map_err(|_| format!("'{text}' is too long"))
-}
-
 fn offset(text: &str) -> Result<i64, String> {
     let (sign, text) = match text.strip_prefix('-') {
         Some(text) => (-1, text),
         None => (1, text.strip_prefix('+').unwrap_or(text)),
     };
-    let ns = i64::try_from(nanoseconds(text)?).map_err(|_| format!("'{text}' is too long"))?;
+    let ns = i64::try_from(nanoseconds_of(text)?).map_err(|_| format!("'{text}' is too long"))?;
     Ok(sign * ns)
 }
 
@@ -138,7 +98,7 @@ fn window(text: &str) -> Result<DedupWindow, String> {
         Err(_) if text.bytes().all(|digit| digit.is_ascii_digit()) => {
             Err(format!("'{text}' packets are too many"))
         }
-        Err(_) => nanoseconds(text).map(DedupWindow::Time),
+        Err(_) => nanoseconds_of(text).map(DedupWindow::Time),
     }
 }
 
@@ -149,47 +109,14 @@ mod tests {
     use proptest::prelude::*;
     use quaff_send::Ranges;
 
-    const NOON_NS: u64 = 1_795_435_200_000_000_000;
-
-    #[test]
-    fn times_are_absolute_or_relative() {
-        let at = |text| match bound(text) {
-            Ok(TimeBound::At(ns)) => ns,
-            other => panic!("{text}: {other:?}"),
-        };
-        assert_eq!(at("2026-11-23T12:00:00Z"), NOON_NS);
-        assert_eq!(at("2026-11-23 12:00:00.000000001Z"), NOON_NS + 1);
-        assert_eq!(at("2026-11-23 13:00:00+01:00"), NOON_NS);
-        assert_eq!(at("@1795435200"), NOON_NS);
-        assert_eq!(at("@1795435200.000000001"), NOON_NS + 1);
-        assert_eq!(at("@1795435200.5"), NOON_NS + 500_000_000);
-        assert_eq!(bound("+90s"), Ok(TimeBound::AfterFirst(90_000_000_000)));
-        for wrong in [
-            "",
-            "noon",
-            "@",
-            "@1.",
-            "@1.0123456789",
-            "1969-12-31T00:00:00Z",
-            "+",
-            "+x",
-            "2026-13-01 00:00:00",
-        ] {
-            assert!(bound(wrong).is_err(), "{wrong}");
-        }
-    }
-
     proptest! {
         #[test]
-        fn any_text_is_a_time_or_has_a_reason(text in texts(), ns in any::<u64>()) {
-            prop_assert!(is_answered(bound(&text)) && is_answered(window(&text)) && is_answered(text.parse::<Ranges>()));
+        fn any_text_is_a_window_or_has_a_reason(text in texts()) {
+            prop_assert!(is_answered(window(&text)) && is_answered(text.parse::<Ranges>()));
             if let Ok(ns) = offset(&text) {
                 let is_back = text.starts_with('-');
                 prop_assert!(ns == 0 || is_back == (ns < 0));
             }
-            // Each time of the format is one that can be written.
-            let (seconds, decimals) = (ns / 1_000_000_000, ns % 1_000_000_000);
-            prop_assert_eq!(bound(&format!("@{seconds}.{decimals:09}")), Ok(TimeBound::At(ns)));
         }
     }
 

@@ -1,13 +1,14 @@
 //! The arguments of `quaff flows report`, and the plans that they make.
 
 use crate::cmd::flows::sums::BY;
-use crate::flags::{FileArgs, HtmlArg, MatchArg, NoSandboxArg, TimeoutArgs, nanoseconds, of};
+use crate::flags::{FileArgs, HtmlArg, MatchArg, NoSandboxArg, SpanArgs, TimeoutArgs, nanoseconds, of};
 use crate::shell::{QuietArgs, ReportArgs};
 use crate::units::{self, choice};
 use anyhow::{bail, ensure};
 use quaff::flows::FlowsPlan;
-use quaff::plan::SandboxPlan;
+use quaff::plan::{SandboxPlan, TimeBound};
 use quaff_file::write::Output;
+use quaff_flow::choice::{Choice, Expression};
 use quaff_flow::collector::SinkPlan;
 use quaff_flow::plan::{ExtrasPlan, MeterPlan};
 use quaff_flow::summary::{By, Order, Query, Summary, SummaryPlan};
@@ -30,7 +31,9 @@ use std::time::Duration;
 #[command(
     after_help = EXAMPLES,
     mut_args(of("html", |arg| arg.help("Write a page with pictures to FILE instead of tables"))),
-    mut_args(of("quiet", |arg| arg.help("Print neither progress nor the sums of the run")))
+    mut_args(of("quiet", |arg| arg.help("Print neither progress nor the sums of the run"))),
+    mut_args(of("from", |arg| arg.help(FROM))),
+    mut_args(of("to", |arg| arg.help("Sum only flows that had begun before TIME, written as for --from")))
 )]
 pub(in crate::cmd) struct Args {
     /// Capture files, or segments of flow records, and folders with such files; '-' is stdin
@@ -38,6 +41,15 @@ pub(in crate::cmd) struct Args {
     pub(super) paths: Vec<PathBuf>,
     #[command(flatten)]
     pub(super) packets: FileArgs,
+    /// Sum only flows that match, with the words of tcpdump and nfdump, such as 'host 192.168.1.7 and port 443'
+    ///
+    /// [src|dst] host ADDRESS, net NET, port N or N-N; tcp, udp, icmp, ip, ip6, proto N, vlan N, tos N, flags SA;
+    /// bytes, packets, duration, pps, bps, bpp with <, <=, =, >=, > and a number such as 64k; application NAME; server NAME,
+    /// in which * stands for any characters; and, or, not, parentheses.
+    #[arg(long = "where", value_name = "EXPR", help_heading = "Filter")]
+    condition: Option<Expression>,
+    #[command(flatten, next_help_heading = "Filter")]
+    span: SpanArgs,
     #[command(flatten, next_help_heading = "Filter")]
     pub(super) text: MatchArg,
 
@@ -64,11 +76,15 @@ pub(in crate::cmd) struct Args {
     pub(super) no_sandbox: NoSandboxArg,
 }
 
+const FROM: &str = "Sum only flows that were there at TIME or later: '2026-11-23 04:55:00' (local time), with Z or +01:00 at its end \
+     (UTC or that offset), or @SECONDS since 1970";
+
 const EXAMPLES: &str = "\
 Examples:
   quaff flows report day.pcapng
   quaff flows report /data --by host,server --over 1m
   quaff flows report /var/lib/flows/dt=2026-11-23 --by source --top 20
+  quaff flows report /var/lib/flows --where 'host 192.168.1.7 and port 443' --from '2026-11-23 04:00'
   quaff flows report day.pcapng --by application --top 20 --json
   quaff flows report day.pcapng --over 10s --html traffic.html";
 
@@ -101,7 +117,7 @@ impl Args {
         ];
         if let Some(name) = given.into_iter().flatten().next() {
             bail!(
-                "{name} is for packets, and segments have flow records: leave it out; --match chooses rows"
+                "{name} is for packets, and segments have flow records: leave it out; --where chooses flows, --match rows"
             );
         }
         Ok(())
@@ -109,7 +125,8 @@ impl Args {
 
     /// A property is asked for that only the application of a flow has.
     pub(super) fn needs_applications(&self) -> bool {
-        self.by.iter().any(|by| matches!(by, By::Application | By::Server))
+        let is_summed = self.by.iter().any(|by| matches!(by, By::Application | By::Server));
+        is_summed || self.condition.as_ref().is_some_and(Expression::needs_applications)
     }
 
     pub(super) fn active(&self) -> Duration {
@@ -132,6 +149,22 @@ impl Args {
         all
     }
 
+    /// The records that are summed.
+    fn choice(&self) -> anyhow::Result<Choice> {
+        let bound = |name: &str, bound: Option<TimeBound>| match bound {
+            Some(TimeBound::AfterFirst(_)) => {
+                bail!("{name}: a report has no first packet: give a date and a time")
+            }
+            Some(TimeBound::At(ns)) => Ok(Some(ns)),
+            None => Ok(None),
+        };
+        Ok(Choice {
+            expression: self.condition.clone(),
+            from_ns: bound("--from", self.span.from)?,
+            to_ns: bound("--to", self.span.to)?,
+        })
+    }
+
     pub(super) fn summary(&self) -> anyhow::Result<SummaryPlan> {
         let over = self.over.map(|over| over.as_nanos() as u64);
         ensure!(
@@ -146,6 +179,7 @@ impl Args {
             intervals_max,
             groups_max: GROUPS_MAX,
             cells_max: CELLS_MAX,
+            choice: self.choice()?,
         })
     }
 

@@ -77,7 +77,8 @@ fn present(shown: &Shown<'_>, page: Option<WrittenFile>) -> anyhow::Result<Exit>
 
 /// Every packet of a record is in the sums.
 fn check(summary: &Summary, report: &FlowReport) -> anyhow::Result<()> {
-    let (sum, _) = summary.total();
+    let (mut sum, _) = summary.total();
+    sum += summary.left_out();
     let (found, expected) = (
         [sum.records, sum.packets, sum.bytes],
         [report.flows_exported, report.packets_in_flows, report.bytes_in_flows],
@@ -101,6 +102,15 @@ fn notes(args: &Args, summary: &Summary, report: &FlowReport) {
         show::message(&format!(
             "values are of {length} each: a report has at most {} intervals, and {} values of groups",
             most[0], most[1]
+        ));
+    }
+    let left_out = summary.left_out();
+    if left_out.records > 0 && !args.quiet.is_set() {
+        let records = show::number_of(left_out.records, "record");
+        let packets = show::number_of(left_out.packets, "packet");
+        show::message(&format!(
+            "{records} with {packets}, {}, left out by --where, --from or --to",
+            show::bytes(left_out.bytes)
         ));
     }
     report::sum_up(report, args.quiet.is_set());

@@ -42,8 +42,9 @@ struct ReportJson {
     packets_ignored: u64,
     bytes_ignored: u64,
     verdict: Verdict,
-    /// The sums of all records.
+    /// The sums of the records that are wanted, and of those that are not.
     total: SumJson,
+    left_out: SumJson,
     over: OverJson,
     by: Vec<GroupsJson>,
 }
@@ -99,6 +100,7 @@ impl Shown<'_> {
                 bytes_ignored: report.bytes_ignored,
                 verdict: report.verdict,
                 total: total.into(),
+                left_out: self.summary.left_out().into(),
                 over: OverJson {
                     interval_ns,
                     begin_ns: intervals.map_or(0, |[first, _]| first * interval_ns),

@@ -137,7 +137,14 @@ impl Args {
         let by = BY.iter().map(|(_, by, _)| *by).collect();
         // Intervals are dropped after they were shown: they need no other limit.
         let (intervals_max, cells_max) = (u64::MAX, usize::MAX);
-        let plan = SummaryPlan { by, cell_ns, intervals_max, groups_max: GROUPS_MAX, cells_max };
+        let plan = SummaryPlan {
+            by,
+            cell_ns,
+            intervals_max,
+            groups_max: GROUPS_MAX,
+            cells_max,
+            choice: Choice::default(),
+        };
         Arc::new(Mutex::new(Summary::new(plan)))
     }
 
