@@ -39,6 +39,7 @@ use session::Session;
 pub fn run(plan: &Plan, context: &Context, events: &mut dyn Events) -> Result<Report> {
     Report::fill(plan, &context.command, |report| {
         let mut session = Session::open(plan, context)?;
+        events.place(&session.place.path);
         let can = |rival: &str, setting: &_| session.setting(rival, setting);
         let fits = |rival: &str, interface: usize| session.fits(rival, interface);
         let jobs = Jobs::of(plan, &session.present(), &session.interfaces, &can, &fits)?;

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 pub struct Context {
     /// Path of the quaff executable, which generates and captures.
     pub quaff: PathBuf,
-    /// Folder for capture files; `None`: the current one or `/var/tmp`.
+    /// Folder for capture files; `None`: `/var/tmp` or the current one.
     pub dir: Option<PathBuf>,
     /// The command line, for the report.
     pub command: Vec<String>,

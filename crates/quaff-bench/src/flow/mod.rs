@@ -38,6 +38,7 @@ pub fn run(plan: &Plan, context: &Context, events: &mut dyn Events) -> Result<Re
     Report::fill(plan, &context.command, |report| {
         events.stage("the traffic is prepared");
         let session = Session::open(plan, context, &mut || events.continues())?;
+        events.place(&session.place.path);
         (report.machine, report.body.meters) = (session.machine(), session.facts(plan));
         report.body.traffic = Some(session.traffic_facts());
         if let Some(doubt) = &session.doubt {

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 pub struct Context {
     /// Path of the quaff executable, which sends and meters.
     pub quaff: PathBuf,
-    /// Folder for capture files; `None`: the current one or `/var/tmp`.
+    /// Folder for capture files; `None`: `/var/tmp` or the current one.
     pub dir: Option<PathBuf>,
     /// The command line, for the report.
     pub command: Vec<String>,
@@ -38,7 +38,7 @@ const NULL_S: f64 = 2.0;
 /// A lab, the traffic and the meters.
 pub(super) struct Session {
     site: LabSite,
-    place: Place,
+    pub(super) place: Place,
     cores: Cores,
     meters: Vec<(FlowMeter, Option<Present>)>,
     /// The capture that is replayed, and its load per pass.

@@ -10,9 +10,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-const PREFIX: &str = ".quaff-lab-";
-/// The current directory, and the one for large temporary files (hier(7)).
-const CANDIDATES: [&str; 2] = [".", "/var/tmp"];
+const PREFIX: &str = "quaff-lab-";
+/// The directory for large temporary files (hier(7)), and the current one.
+const CANDIDATES: [&str; 2] = ["/var/tmp", "."];
 
 /// Number of directories that this process has created.
 static MADE: AtomicU32 = AtomicU32::new(0);
@@ -32,7 +32,7 @@ pub struct RunDir {
 }
 
 impl Place {
-    /// A place in `dir`; without it in the current directory or `/var/tmp`, whichever is on a writable disk.
+    /// A place in `dir`; without it in `/var/tmp` or the current directory, whichever is on a writable disk.
     ///
     /// # Errors
     /// None is; the reason is that of the last one.

@@ -13,7 +13,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use quaff_bench::experiment::{Events, PlanFile, Report};
 use quaff_bench::report::{self, Reported};
 use quaff_os::{Signal, Signals};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Parts of the progress bar.
@@ -113,6 +113,14 @@ impl Progress {
 impl<R: Reported> Events<R> for Progress {
     fn stage(&mut self, what: &str) {
         self.bar.set_message(show::name(what).into_owned());
+    }
+
+    fn place(&mut self, dir: &Path) {
+        let words =
+            format!("files are in {}, and are removed at the end", show::name(&dir.display().to_string()));
+        if !self.quiet {
+            self.bar.suspend(|| show::message(&words));
+        }
     }
 
     fn note(&mut self, sentence: &str) {

@@ -55,7 +55,7 @@ pub(crate) struct Args {
     file: Option<PathBuf>,
     #[command(flatten)]
     report: ReportArgs,
-    /// Folder for the files of the measurement, on a disk [default: the current folder or /var/tmp]
+    /// Folder for the files of the measurement, on a disk [default: /var/tmp, or the current folder if that is no disk]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     #[command(flatten)]

@@ -60,7 +60,7 @@ pub(crate) struct Args {
     /// Frame sizes: 512 and 1500 for the loads of the disk, 64 as fast as possible
     #[arg(long, value_name = "BYTES[,BYTES]", value_delimiter = ',', default_value = "1500,64")]
     sizes: Vec<u32>,
-    /// Directory for the files during the demo, some GiB [default: here or /var/tmp]
+    /// Directory for the files during the demo, some GiB [default: /var/tmp, or here if that is no disk]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     #[command(flatten)]
@@ -235,7 +235,7 @@ impl Demo {
                 names.join(", "),
                 cores.capturer,
                 cores.generator,
-                place.parent().display(),
+                place.path.display(),
             ),
         );
         for rival in absent {
