@@ -61,18 +61,42 @@ pub fn print(line: &str) {
 
 /// Prints a report. On a terminal lines that are too long for it are broken between words; elsewhere each stays whole.
 pub(crate) fn report(stream: Stream, text: &str) {
-    let columns = match stream {
+    put(stream, &printable::lines(&fitting(stream, text)));
+}
+
+/// Prints a report whose first line is its verdict: on a terminal that line is green or red, or bold where it is open.
+pub(crate) fn judged_report(stream: Stream, text: &str, is_good: Option<bool>) {
+    let has_colours = columns(stream).is_some() && is_coloured();
+    let (verdict, rest) = text.split_once('\n').unwrap_or((text, ""));
+    if !has_colours {
+        return report(stream, text);
+    }
+    let colour = match is_good {
+        Some(true) => GREEN,
+        Some(false) => RED,
+        None => "",
+    };
+    let verdict = printable::lines(&fitting(stream, verdict)).into_owned();
+    put(stream, &format!("{BOLD}{colour}{verdict}{PLAIN}"));
+    if !rest.is_empty() {
+        report(stream, rest);
+    }
+}
+
+/// The columns of the terminal that a stream goes to; `None` without one.
+fn columns(stream: Stream) -> Option<u16> {
+    match stream {
         Stream::Stdout => terminal_columns(),
         Stream::Stderr => stderr_columns(),
-    };
+    }
+}
+
+/// A text with settings as flags on stderr, and lines that fit a terminal.
+fn fitting(stream: Stream, text: &str) -> String {
     let text = if stream == Stream::Stderr { settings::named(text) } else { text.into() };
-    let text = match columns {
+    match columns(stream) {
         Some(columns) => broken(&text, usize::from(columns).max(COLUMNS_MIN)),
         None => text,
-    };
-    match stream {
-        Stream::Stdout => print(&text),
-        Stream::Stderr => say(&text),
     }
 }
 
@@ -116,9 +140,10 @@ fn hanging(line: &str, columns: usize) -> usize {
     words.unwrap_or(indent + 2)
 }
 
-/// Returns whether the user permits colours (no-color.org).
+/// Returns whether the user (no-color.org) and the terminal permit colours.
 pub(crate) fn is_coloured() -> bool {
-    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+    let is_plain = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    !is_plain && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 /// Prints text for a program, such as a script for a shell, as it is.
@@ -236,8 +261,13 @@ fn put(stream: Stream, text: &str) {
     }
 }
 
-/// The attributes of text in a report (ECMA-48, SGR): bold, faint, red, green, and plain again.
-const STYLES: [&str; 5] = ["\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[0m"];
+/// The attributes of text in a report (ECMA-48, SGR).
+pub(crate) const BOLD: &str = "\x1b[1m";
+pub(crate) const FAINT: &str = "\x1b[2m";
+pub(crate) const RED: &str = "\x1b[31m";
+pub(crate) const GREEN: &str = "\x1b[32m";
+pub(crate) const PLAIN: &str = "\x1b[0m";
+const STYLES: [&str; 5] = [BOLD, FAINT, RED, GREEN, PLAIN];
 
 fn styled(text: &str) -> String {
     let mut parts = text.split('\x1b');

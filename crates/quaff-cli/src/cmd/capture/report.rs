@@ -135,7 +135,12 @@ pub(super) fn ledger(ledger: &Ledger, json: bool, quiet: bool, is_stdout_taken: 
     }
     let is_printed = quiet || (json && is_stdout_taken);
     if !is_printed {
-        show::report(Stream::Stderr, ledger_text(ledger).trim_end());
+        let is_good = match ledger.verdict {
+            Verdict::Lossless => Some(true),
+            Verdict::Lossy => Some(false),
+            Verdict::Unknown => None,
+        };
+        show::judged_report(Stream::Stderr, ledger_text(ledger).trim_end(), is_good);
     }
     Ok(())
 }

@@ -28,7 +28,8 @@ pub(super) fn conclude(
     } else if !outcome.unreadable || outcome.frames > 0 {
         let mut text = String::new();
         words(&mut text)?;
-        show::report(Stream::Stdout, text.trim_end());
+        let is_good = outcome.is_judged.then_some(outcome.complete);
+        show::judged_report(Stream::Stdout, text.trim_end(), is_good);
     }
     if outcome.unreadable {
         let error = outcome.error.as_deref().unwrap_or("a file could not be read");

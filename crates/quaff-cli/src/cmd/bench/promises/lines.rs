@@ -2,15 +2,12 @@
 //! printed here.
 
 use super::verdict::Row;
+use crate::show::{GREEN, PLAIN, RED};
 use crate::terminal_table::wrapped;
 
 /// Width of a verdict, and of the name of a promise.
 const VERDICT_WIDTH: usize = 4;
 const NAME_WIDTH: usize = 16;
-/// ECMA-48: green, red, and plain again.
-const GREEN: &str = "\x1b[32m";
-const RED: &str = "\x1b[31m";
-const PLAIN: &str = "\x1b[0m";
 
 /// "[3/19] cpu-null".
 pub(super) fn place([number, total]: [usize; 2], name: &str) -> String {
