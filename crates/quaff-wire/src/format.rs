@@ -79,7 +79,7 @@ fn plural(noun: &str) -> String {
 
 /// Words that begin with a plural, as they follow a number: `packets ignored` after 1 is `packet ignored`.
 pub fn after_number(n: u64, words: &str) -> String {
-    let (noun, rest) = words.split_once(' ').map_or((words, ""), |(noun, rest)| (noun, rest));
+    let (noun, rest) = words.split_once(' ').unwrap_or((words, ""));
     // Not `is`, `was`, `has`.
     let is_noun = noun.len() > 3 && noun.chars().all(char::is_alphanumeric);
     let is_plural = is_noun && noun.ends_with('s') && !noun.ends_with("ss");

@@ -195,8 +195,12 @@ impl EditPlan {
 
     /// Returns whether packets may be dropped, or change their interface.
     fn drops(&self) -> bool {
-        let Self { dedup, ethernet, duplicates, .. } = self;
-        !self.selects_nothing() || dedup.is_some() || *ethernet || *duplicates == Some(Duplicates::Remove)
+        let Self { pattern, dedup, ethernet, duplicates, .. } = self;
+        !self.selects_nothing()
+            || pattern.is_some()
+            || dedup.is_some()
+            || *ethernet
+            || *duplicates == Some(Duplicates::Remove)
     }
 
     /// The first edit that is for files only.
@@ -415,9 +419,11 @@ impl InputPlan {
         Self { read: Some(read), ..Self::default() }
     }
 
-    /// Snaplen for the kernel. Frames inside tunnels are truncated after decapsulation, and whole packets are compared.
+    /// Snaplen for the kernel. Frames inside tunnels are truncated after decapsulation, and whole packets are compared
+    /// and searched.
     pub(crate) fn kernel_snaplen(&self) -> u32 {
-        if self.decap.is_some() || self.edit.duplicates.is_some() { SNAPLEN_MAX } else { self.snaplen }
+        let needs_all = self.edit.duplicates.is_some() || self.edit.pattern.is_some();
+        if self.decap.is_some() || needs_all { SNAPLEN_MAX } else { self.snaplen }
     }
 
     /// Blocks of each ring.
@@ -692,5 +698,18 @@ mod tests {
         let plan = CapturePlan { input, ..two.clone() }.validate().expect("a plan");
         assert_eq!((plan.output.folders()[1].rotate_bytes, plan.turn_note()), (Some(16 << 20), None));
         assert!(refusal(CapturePlan { input: InputPlan::files(["a".into()]), ..two }).contains("one folder"));
+    }
+
+    #[test]
+    fn packets_of_a_file_are_counted_by_one_lane() {
+        let dir =
+            DirPlan { dir: ".".into(), name: "q".into(), rotate_packets: Some(300), ..DirPlan::default() };
+        let plan = |names: &[&str]| {
+            let input = InputPlan::live(names.iter().map(|name| (*name).to_owned()));
+            CapturePlan { output: Output::Dir(dir.clone()), ..capture(input) }
+        };
+        assert!(plan(&["a"]).validate().is_ok());
+        let refused = plan(&["a", "b"]).validate().expect_err("two lanes").to_string();
+        assert!(refused.contains("one lane and one folder"), "{refused}");
     }
 }

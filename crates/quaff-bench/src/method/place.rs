@@ -7,6 +7,7 @@ use crate::{Error, Result};
 use quaff_os::{Try, disk};
 use std::fs::{self, File, TryLockError};
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -60,7 +61,11 @@ impl Place {
         loop {
             let number = MADE.fetch_add(1, Ordering::Relaxed);
             let dir = parent.join(format!("{PREFIX}{}-{number}", std::process::id()));
-            fs::create_dir(&dir).trying(|| format!("create {}", dir.display()))?;
+            match fs::create_dir(&dir) {
+                // Of another user, or of a process of another PID namespace.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                made => made.trying(|| format!("create {}", dir.display()))?,
+            }
             // Another process may remove the new directory before it is locked. Without locks nothing is removed.
             match File::open(&dir) {
                 Ok(lock) if !matches!(lock.try_lock(), Err(TryLockError::WouldBlock)) && dir.exists() => {
@@ -113,14 +118,23 @@ impl Drop for RunDir {
     }
 }
 
+/// Returns whether a name is one that [`Place`] gives: the prefix, a process and a number.
+fn is_place(name: &str) -> bool {
+    let numbers = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-'));
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit());
+    numbers.is_some_and(|(process, number)| is_number(process) && is_number(number))
+}
+
 /// Removes the directories of killed runs in `parent`. Errors are ignored.
 fn sweep(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else { return };
-    let ours = |entry: &fs::DirEntry| entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
-    for entry in entries.flatten().filter(ours) {
+    let own = fs::metadata("/proc/self").map(|process| process.uid()).ok();
+    for entry in entries.flatten().filter(|entry| entry.file_name().to_str().is_some_and(is_place)) {
         // Links are never followed: quaff creates none.
-        let is_dir = entry.file_type().is_ok_and(|found| found.is_dir());
-        if is_dir && File::open(entry.path()).is_ok_and(|dir| dir.try_lock().is_ok()) {
+        let is_own = |found: fs::Metadata| found.is_dir() && Some(found.uid()) == own;
+        if entry.metadata().is_ok_and(is_own)
+            && File::open(entry.path()).is_ok_and(|dir| dir.try_lock().is_ok())
+        {
             let _ = fs::remove_dir_all(entry.path());
         }
     }
@@ -151,12 +165,13 @@ mod tests {
         let used = Place::find(Some(parent.path())).expect("a place");
         let left = parent.path().join(format!("{PREFIX}1-1"));
         fs::create_dir(&left).expect("made");
-        let other = parent.path().join("quaff-notes");
-        fs::create_dir(&other).expect("made");
+        let others =
+            ["quaff-notes", "quaff-lab-results", "quaff-lab-1-"].map(|name| parent.path().join(name));
+        others.iter().for_each(|other| fs::create_dir(other).expect("made"));
         let _place = Place::find(Some(parent.path())).expect("a place");
         assert!(!left.exists());
         assert!(used.path.exists());
-        assert!(other.exists());
+        assert!(others.iter().all(|other| other.exists()));
     }
 
     #[test]

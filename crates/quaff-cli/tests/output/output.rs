@@ -198,29 +198,36 @@ fn each_file_has_as_many_packets_as_were_asked_for() {
     let source = path(dir.path(), "in");
     let times: Vec<_> = (0..1000).map(|number| SECOND_NS + number).collect();
     fs::write(&source, pcap(&times, 60)).unwrap();
-    for (suffix, more) in
-        [("pcapng", &[][..]), ("pcap", &["--format", "pcap"]), ("zst", &["--compress", "zstd"])]
-    {
-        let out = path(dir.path(), suffix);
-        let args = ["--read", &source, "--dir", &out, "--name", "q", "--rotate-packets", "300"];
-        let ended = capture(&[&args[..], more].concat());
-        assert_eq!((ended.code, &ended.json["files"]), (0, &4.into()), "{suffix}: {}", ended.stderr);
-        let files = names(Path::new(&out));
-        let info = Command::new(QUAFF)
-            .arg("info")
-            .arg("--json")
-            .args(files.iter().map(|name| path(Path::new(&out), name)));
-        let found = { info }.output().expect("quaff runs");
-        let found: Value = serde_json::from_slice(&found.stdout).expect("the report of info");
-        let packets: Vec<_> =
-            found["files"].as_array().unwrap().iter().map(|file| file["packets"].clone()).collect();
-        assert_eq!(packets, [300, 300, 300, 100].map(Value::from), "{suffix}");
+    for more in ["--format=pcapng", "--format=pcap", "--compress=zstd"] {
+        let out = path(dir.path(), more);
+        let ended =
+            capture(&["--read", &source, "--dir", &out, "--name", "q", "--rotate-packets", "300", more]);
+        assert_eq!((ended.code, &ended.json["files"]), (0, &4.into()), "{more}: {}", ended.stderr);
+        assert_eq!(packets_of_each(&out), [300, 300, 300, 100], "{more}");
     }
-    // Each lane would count for itself.
-    let [one, other] = ["one", "other"].map(|name| path(dir.path(), name));
-    let refused = capture(&["--read", &source, "--dir", &one, "--dir", &other, "--rotate-packets", "300"]);
-    assert_eq!(refused.code, 2, "{}", refused.stderr);
-    assert!(refused.stderr.contains("one lane and one folder"), "{}", refused.stderr);
+}
+
+/// A file that its size ends has fewer packets, and none has more.
+#[test]
+fn a_file_has_no_more_packets_than_were_asked_for() {
+    let dir = folder();
+    let [source, out] = ["in", "out"].map(|name| path(dir.path(), name));
+    fs::write(&source, ten_mib()).unwrap();
+    let args = ["--read", &source, "--dir", &out, "--name", "q", "--rotate-packets", "3000"];
+    let ended = capture(&[&args[..], &["--rotate-size", "2M"]].concat());
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let packets = packets_of_each(&out);
+    assert_eq!(packets.iter().sum::<u64>(), 10 << 10, "{packets:?}");
+    assert!(packets.iter().all(|packets| *packets <= 3000) && packets.len() > 4, "{packets:?}");
+}
+
+/// The number of packets in each file of a folder, in the order of their names.
+fn packets_of_each(dir: &str) -> Vec<u64> {
+    let files = names(Path::new(dir)).into_iter().map(|name| path(Path::new(dir), &name));
+    let done = Command::new(QUAFF).args(["info", "--json"]).args(files).output().expect("quaff runs");
+    let report: Value = serde_json::from_slice(&done.stdout).expect("the report of info");
+    let files = report["files"].as_array().expect("files");
+    files.iter().map(|file| file["packets"].as_u64().expect("packets")).collect()
 }
 
 #[test]

@@ -120,7 +120,7 @@ fn without_a_folder_rows_are_lines_on_stdout() {
         serde_json::json!({"script": "logins", "histogram": "ports", "port": 4711, "count": 4})
     );
     let report = text(&done.stderr);
-    assert!(report.contains("logins: 8 calls") && report.contains("1 rows"), "{report}");
+    assert!(report.contains("logins: 8 calls") && report.contains("1 row"), "{report}");
     let save = quaff(&["--read", &input, "--script", &script(&dir, "s.lua", LOGINS)]);
     assert!(
         code(&save) == 1 && text(&save.stderr).contains("s.lua:10: save: there is no folder"),

@@ -1,45 +1,13 @@
 //! The packets that a capture provably lacks: how many, in how many connections, and where they were lost, as far as
 //! the capture's own counters show it.
 
-use super::report::Report;
+use super::report::{LossPlace, Missing, Report};
 use jiff::Timestamp;
 use quaff_stream::LossReport;
 use quaff_wire::format::{bytes, count};
-use serde::Serialize;
 
 /// The share of lost packets above which a capture filter is as likely.
 const FILTERED: f64 = 0.5;
-
-/// Packets that are provably missing.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Missing {
-    /// Estimated number of packets, and a 95 % interval of it; no upper end where nothing was captured.
-    pub packets: u64,
-    pub packets_low: u64,
-    pub packets_high: Option<u64>,
-    /// Those of them that are known by the numbers of mirrored packets.
-    pub mirrored_packets: u64,
-    /// TCP connections that lack data, of those whose data were acknowledged.
-    pub connections_with_loss: u64,
-    pub connections_with_evidence: u64,
-    /// Missing bytes that one end alone has named: the capture or the network may have lost them.
-    pub undecided_bytes: u64,
-    /// Times before the first loss and after the last one, ns since 1970.
-    pub from_ns: u64,
-    pub to_ns: u64,
-    pub place: LossPlace,
-    /// The reason for that place.
-    pub because: String,
-}
-
-/// The place of a loss.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LossPlace {
-    ThisMachine,
-    BeforeIt,
-    Unknown,
-}
 
 impl Missing {
     /// The packets that a capture without numbered frames lacks; `None` if none is.
@@ -81,7 +49,9 @@ impl Missing {
         if by_tcp > 0 {
             let (lossy, all) = (self.connections_with_loss, self.connections_with_evidence);
             let connections = if all == 1 { "connection" } else { "connections" };
-            words += &format!(" in {} of {} {connections}", count(lossy), count(all));
+            if lossy > 0 {
+                words += &format!(" in {} of {} {connections}", count(lossy), count(all));
+            }
             if self.mirrored_packets > 0 {
                 words += &format!(" and {} by the numbers of a mirror", count(self.mirrored_packets));
             }
@@ -135,8 +105,10 @@ fn place(report: &Report) -> (LossPlace, String) {
             "so many are missing that a capture filter may have removed them, and the drop counters are 0",
         ),
         0 => (LossPlace::BeforeIt, "its drop counters are 0".to_owned()),
-        drops if is_explained => (LossPlace::ThisMachine, format!("its drop counters have {}", count(drops))),
-        drops => unknown(&format!("the drop counters have {}, which is a part of it", count(drops))),
+        drops if is_explained => {
+            (LossPlace::ThisMachine, format!("its drop counters count {}", count(drops)))
+        }
+        drops => unknown(&format!("the drop counters count {}, which is a part of it", count(drops))),
     }
 }
 

@@ -20,8 +20,7 @@ mod verdict;
 pub use injection::{Injected, Injection};
 pub use lane::{LaneDrops, LaneEvidence, LaneProof};
 pub use ledger::{Ledger, LedgerBuilder, RecordedDrops};
-pub use missing::{LossPlace, Missing};
-pub use report::{Gaps, LOST_HERE, Outcome, Report, Stream, Tcp};
+pub use report::{Gaps, LOST_HERE, LossPlace, Missing, Outcome, Report, Stream, Tcp};
 pub use sequence::{Gap, StreamEnd};
 
 use crate::read::{self, CaptureFile, Error, Look, MakeLook, Seen, SkippedBytes, TakeSeen};
@@ -357,7 +356,19 @@ impl CountEnd {
         let proof = self.proof.clone().report();
         let tcp = Tcp { loss: proof.tcp, injected: None };
         let (corrupt, foreign, numbers, copies) = (self.corrupt, self.foreign, proof.numbers, proof.copies);
-        Report { outcome, verdict: String::new(), corrupt, foreign, end, gaps, streams, tcp, numbers, copies }
+        Report {
+            outcome,
+            verdict: String::new(),
+            missing: None,
+            corrupt,
+            foreign,
+            end,
+            gaps,
+            streams,
+            tcp,
+            numbers,
+            copies,
+        }
     }
 }
 

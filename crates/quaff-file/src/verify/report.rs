@@ -2,7 +2,6 @@
 
 use super::injection::Injected;
 use super::ledger::Ledger;
-use super::missing::Missing;
 use super::sequence::{Gap, Sequence, StreamEnd};
 use crate::read::SkippedBytes;
 use quaff_stream::LossReport;
@@ -37,7 +36,7 @@ pub struct Outcome {
     /// Numbered frames, or frames of the file sent, that are missing.
     #[serde(skip)]
     pub lost: u64,
-    /// The same, or where no frame is numbered the estimate of [`Missing`](super::Missing).
+    /// The same, or where no frame is numbered the estimate of [`Missing`].
     #[serde(rename = "lost")]
     pub lost_total: u64,
     pub duplicates: u64,
@@ -105,6 +104,37 @@ pub struct Report {
     pub numbers: Numbers,
     /// Packets that the capture has twice.
     pub copies: CopyReport,
+}
+
+/// Packets that are provably missing.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Missing {
+    /// Estimated number of packets, and a 95 % interval of it; no upper end where nothing was captured.
+    pub packets: u64,
+    pub packets_low: u64,
+    pub packets_high: Option<u64>,
+    /// Those of them that are known by the numbers of mirrored packets.
+    pub mirrored_packets: u64,
+    /// TCP connections that lack data, of those whose data were acknowledged.
+    pub connections_with_loss: u64,
+    pub connections_with_evidence: u64,
+    /// Missing bytes that one end alone has named: the capture or the network may have lost them.
+    pub undecided_bytes: u64,
+    /// Times before the first loss and after the last one, ns since 1970.
+    pub from_ns: u64,
+    pub to_ns: u64,
+    pub place: LossPlace,
+    /// The reason for that place.
+    pub because: String,
+}
+
+/// The place of a loss.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LossPlace {
+    ThisMachine,
+    BeforeIt,
+    Unknown,
 }
 
 /// The evidence of TCP connections.

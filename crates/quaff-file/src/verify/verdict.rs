@@ -1,8 +1,7 @@
 //! The verdict of a verification: the reasons against completeness, and all of it in one line.
 
-use super::missing::Missing;
 use super::report::{
-    ACKNOWLEDGED_MISSING, FINS_MISSING, LEAPS, MIRRORED_MISSING, NUMBERS_MISSING, Report, UNTRACKED,
+    ACKNOWLEDGED_MISSING, FINS_MISSING, LEAPS, MIRRORED_MISSING, Missing, NUMBERS_MISSING, Report, UNTRACKED,
 };
 use super::sequence::StreamEnd;
 use quaff_stream::proof::Numbers;
@@ -108,17 +107,17 @@ mod tests {
         for (drops, place, because) in [
             (None, LossPlace::Unknown, "the place cannot be told: there are no drop counters"),
             (Some(0), LossPlace::BeforeIt, "lost before this machine: its drop counters are 0"),
-            (Some(1000), LossPlace::ThisMachine, "lost by this machine: its drop counters have 1,000"),
+            (Some(1000), LossPlace::ThisMachine, "lost by this machine: its drop counters count 1,000"),
             (
                 Some(10),
                 LossPlace::Unknown,
-                "the place cannot be told: the drop counters have 10, which is a part of it",
+                "the place cannot be told: the drop counters count 10, which is a part of it",
             ),
             // At least the lower bound, and less than half of the estimate.
             (
                 Some(30),
                 LossPlace::Unknown,
-                "the place cannot be told: the drop counters have 30, which is a part of it",
+                "the place cannot be told: the drop counters count 30, which is a part of it",
             ),
         ] {
             let found = report(1000, drops);

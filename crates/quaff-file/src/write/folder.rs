@@ -60,7 +60,7 @@ pub struct Folder {
     post_rotate: Option<PostRotate>,
     /// The largest size of a file; `u64::MAX` without a limit.
     pub rotate_bytes: u64,
-    /// Packets of each file but the last; `u64::MAX` without a limit.
+    /// Most packets of a file; `u64::MAX` without a limit.
     pub rotate_packets: u64,
     /// Ended files that are not among `kept_files` yet, and their bytes.
     unfinished: u64,

@@ -136,7 +136,7 @@ pub struct DirPlan {
     pub rotate_bytes: Option<u64>,
     /// Longest time that a file covers, aligned to midnight.
     pub rotate_time: Option<Duration>,
-    /// Packets of each file but the last.
+    /// Most packets of a file: as many, if nothing else ends it.
     pub rotate_packets: Option<u64>,
     pub retention: Retention,
     /// Restart the numbers in names at 0 after `retention.files` files.

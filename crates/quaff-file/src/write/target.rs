@@ -197,7 +197,7 @@ impl Target {
         }
     }
 
-    /// Packets of each file of the folder but the last; `u64::MAX` without a limit.
+    /// Most packets of a file of the folder; `u64::MAX` without a limit.
     pub fn rotate_packets(&self) -> u64 {
         match &self.kind {
             TargetKind::Folder(folder, ..) => folder.rotate_packets,

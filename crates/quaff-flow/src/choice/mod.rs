@@ -3,48 +3,25 @@
 //! | module | contents |
 //! |---|---|
 //! | `parse` | the text of an expression, to a tree |
+//! | `tree` | the tree: tests, and their combinations |
 //! | `test` | one test of a record |
 
 mod parse;
 mod test;
 #[cfg(test)]
 mod tests;
+mod tree;
 
 use crate::record::FlowRecord;
 use std::str::FromStr;
 use test::Test;
+use tree::Node;
 
 /// An expression on flow records, such as `host 192.168.1.7 and port 443`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expression {
+    text: String,
     tree: Node,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Node {
-    All(Vec<Node>),
-    Any(Vec<Node>),
-    Not(Box<Node>),
-    Test(Test),
-}
-
-impl Node {
-    fn holds(&self, record: &FlowRecord) -> bool {
-        match self {
-            Self::All(nodes) => nodes.iter().all(|node| node.holds(record)),
-            Self::Any(nodes) => nodes.iter().any(|node| node.holds(record)),
-            Self::Not(node) => !node.holds(record),
-            Self::Test(test) => test.holds(record),
-        }
-    }
-
-    fn has(&self, wanted: fn(&Test) -> bool) -> bool {
-        match self {
-            Self::All(nodes) | Self::Any(nodes) => nodes.iter().any(|node| node.has(wanted)),
-            Self::Not(node) => node.has(wanted),
-            Self::Test(test) => wanted(test),
-        }
-    }
 }
 
 impl FromStr for Expression {
@@ -52,11 +29,16 @@ impl FromStr for Expression {
 
     /// Parses an expression; the error names the word that does not fit, and what was expected there.
     fn from_str(text: &str) -> Result<Self, String> {
-        parse::tree(text).map(|tree| Self { tree })
+        parse::tree(text).map(|tree| Self { text: text.trim().to_owned(), tree })
     }
 }
 
 impl Expression {
+    /// The expression as it was given.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// Returns whether a record matches.
     pub fn holds(&self, record: &FlowRecord) -> bool {
         self.tree.holds(record)
@@ -84,10 +66,5 @@ impl Choice {
         self.from_ns.is_none_or(|from_ns| record.last_ns() >= from_ns)
             && self.to_ns.is_none_or(|to_ns| record.first_ns() < to_ns)
             && self.expression.as_ref().is_none_or(|expression| expression.holds(record))
-    }
-
-    /// Returns whether all records are wanted.
-    pub fn is_all(&self) -> bool {
-        *self == Self::default()
     }
 }

@@ -7,8 +7,8 @@
 //!   test  = [protocol] [src|dst] (host|ip ADDRESS | net NET | port N[-N]) | protocol | number relation N | …
 //! ```
 
-use super::Node;
 use super::test::{Ends, Net, Number, Relation, Test};
+use super::tree::Node;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 

@@ -301,17 +301,21 @@ impl LossMeter {
         cx.sums.found.flows += 1;
         if connection.is_set_aside {
             cx.sums.found.set_aside += 1;
+            // A loss that was declared before stays one.
+            let is_lossy = u64::from(connection.lost_bytes > 0);
+            cx.sums.found.flows_with_evidence += is_lossy;
+            cx.sums.found.flows_with_loss += is_lossy;
             connection.directions.iter_mut().for_each(|direction| direction.discard(cx));
             return;
         }
         let both = connection.directions.each_mut().map(|direction| direction.finish(cx));
-        let has_evidence = both.iter().any(|one| one.has_evidence);
+        let lost_bytes = connection.lost_bytes.saturating_add(cx.lost_bytes);
+        let has_evidence = lost_bytes > 0 || both.iter().any(|one| one.has_evidence);
         let found = &mut cx.sums.found;
         found.flows_with_evidence += u64::from(has_evidence);
         self.bare_flows += u64::from(!has_evidence && both.iter().any(|one| one.is_bare));
         self.directions += both.iter().filter(|one| one.has_evidence).count() as u64;
         both.iter().for_each(|one| found.add(one));
-        let lost_bytes = connection.lost_bytes.saturating_add(cx.lost_bytes);
         self.bare_lossy += u64::from(lost_bytes == 0 && both.iter().any(|one| one.is_bare));
         if lost_bytes > 0 {
             found.flows_with_loss += 1;

@@ -8,6 +8,7 @@ use crate::tally::LaneTally;
 use quaff_file::Interfaces;
 use quaff_wire::flow::FlowPacket;
 use quaff_wire::linktype::ETHERNET;
+use quaff_wire::net::TCP;
 
 /// The search stage.
 #[derive(Debug)]
@@ -43,7 +44,11 @@ impl Search {
 /// The payload of a frame.
 fn payload(bytes: &[u8], wire_len: u32, linktype: u16) -> &[u8] {
     let Ok(packet) = FlowPacket::read(bytes, wire_len, linktype) else { return bytes };
-    let start = packet.payload_at(packet.tcp(bytes));
+    let tcp = packet.tcp(bytes);
+    if tcp.is_none() && packet.protocol == TCP && !packet.is_later_fragment() {
+        return &[]; // Its header is cut.
+    }
+    let start = packet.payload_at(tcp);
     bytes.get(start as usize..packet.end as usize).unwrap_or_default()
 }
 

@@ -143,7 +143,8 @@ pub(crate) struct Args {
     /// Host that sends, reached by ssh, with the same quaff in its PATH [default: this host]
     #[arg(long, value_name = "USER@HOST", requires = "send_on", help_heading = "Topology")]
     pub(super) sender: Option<String>,
-    /// Folder for the captured files during the test, on a disk [default: /var/tmp, or the current folder if that is no disk]
+    /// Folder for the captured files during the test, on a disk [default: /var/tmp, or the current folder if that is no
+    /// disk]
     #[arg(long, value_name = "DIR", help_heading = "Topology")]
     pub(super) dir: Option<PathBuf>,
 

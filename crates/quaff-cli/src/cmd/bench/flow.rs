@@ -92,7 +92,8 @@ pub(super) struct Args {
     /// Measure with the file only, not on an interface
     #[arg(long, conflicts_with_all = ["fps", "find_max"], help_heading = "Traffic")]
     offline: bool,
-    /// Folder for the capture files during the test, on a disk [default: /var/tmp, or the current folder if that is no disk]
+    /// Folder for the capture files during the test, on a disk [default: /var/tmp, or the current folder if that is no
+    /// disk]
     #[arg(long, value_name = "DIR", help_heading = "Traffic")]
     dir: Option<PathBuf>,
 

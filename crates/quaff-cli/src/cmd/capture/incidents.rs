@@ -222,10 +222,7 @@ mod tests {
             look(500, 3).is_empty() && look(1010, 5).is_empty() && look(1010, 9).is_empty(),
             "it continues"
         );
-        assert_eq!(
-            look(1010, 10),
-            ["eth0: 1,010 packets were lost in the kernel's ring in 4.0 s, none since"]
-        );
+        assert_eq!(look(1010, 10), ["eth0: lost 1,010 packets in the kernel's ring in 4.0 s, none since"]);
         assert!(look(1010, 100).is_empty());
         assert_eq!(look(1011, 101).len(), 1, "another one");
     }

@@ -216,7 +216,7 @@ fn ignored_words(report: &FlowReport) -> String {
         (ignored.truncated, "ignored: cut before the ports, or damaged"),
         (ignored.not_sampled, "ignored: not sampled"),
         (report.fragments_unmatched, "fragments in flows without ports: their first one is missing"),
-        (report.quic_skipped, "Initial packets of QUIC not decrypted for names: there were too many"),
+        (report.quic_skipped, "packets (Initial) of QUIC not decrypted for names: there were too many"),
         (
             report.interfaces.iter().map(|lane| lane.oversize).sum(),
             "larger than the MTU: merged by GRO or TSO, and counted as one packet each",
@@ -232,7 +232,7 @@ fn ended_words(report: &FlowReport) -> String {
     let counts = [
         (ended.idle, "flows ended idle"),
         (ended.active, "pieces ended by the active timeout"),
-        (ended.end_of_flow, "flows were closed"),
+        (ended.end_of_flow, "flows closed"),
         (ended.forced, "flows ended with the run"),
         (ended.lack_of_resources, "flows ended early, because the table was full: raise --max-flows"),
     ];

@@ -112,7 +112,7 @@ fn timing(report: &ReplayReport) -> String {
     let mut text = pace(report.pace_error, "the planned duration") + &lateness(report.lateness);
     let burst = if report.longest_burst > 1 { report.longest_burst } else { 0 };
     text += &show::counted("  burst      ", [(burst, "frames in a row were late")]);
-    text += &show::counted("  dropped    ", [(report.late_dropped, "frames that were late")]);
+    text += &show::counted("  dropped    ", [(report.late_dropped, "frames too late")]);
     if report.shifted_ns > 0 {
         text += &format!("  shifted    by {} in all\n", show::span_ns(report.shifted_ns));
     }

@@ -62,7 +62,7 @@ pub(super) fn missing_words(report: &StreamsReport) -> String {
         (report.bytes.out_of_window, "bytes in no file: outside of the receiver's window"),
         (report.bytes.late, "bytes in no file: they came after their gap had been declared"),
         (report.datagrams.incomplete, "datagrams missing: not all of their fragments came"),
-        (report.ignored.truncated, "packets cut in their headers"),
+        (report.ignored.truncated, "packets with cut headers"),
     ];
     text + &show::counted("  ", counts)
 }
@@ -75,7 +75,7 @@ fn other_words(report: &StreamsReport) -> String {
         (ignored.not_tcp, "packets ignored: not TCP"),
         (ignored.damaged, "packets ignored: damaged headers"),
         (report.bodies.cut, "bodies of HTTP with missing bytes: see the index"),
-        (bytes.duplicate, "bytes were repeated"),
+        (bytes.duplicate, "bytes repeated"),
         (report.differences, "overlaps with different bytes: see the index"),
         (report.datagrams.differences, "overlaps of fragments with different bytes"),
         (report.datagrams.killed, "datagrams dropped, as Linux does: their fragments overlap"),

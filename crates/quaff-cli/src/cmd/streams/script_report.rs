@@ -67,15 +67,15 @@ fn failures(script: &ScriptTally) -> Vec<String> {
         .iter()
         .map(|by| format!("STOPPED: {by}; it missed {} events", show::count(script.dropped)));
     let skipped = (script.skipped > 0).then(|| {
-        let skipped = show::count(script.skipped);
-        format!("{skipped} events skipped: it used more than its share of the time while packets waited")
+        let skipped = show::number_of(script.skipped, "event");
+        format!("{skipped} skipped: it used more than its share of the time while packets waited")
     });
     let errors = script
         .failures
         .iter()
-        .map(|failure| format!("error, {} times: {}", show::count(failure.count), failure.text));
+        .map(|failure| format!("error, {}: {}", show::number_of(failure.count, "time"), failure.text));
     let rows = (script.rows_dropped > 0)
-        .then(|| format!("{} rows dropped: no room", show::count(script.rows_dropped)));
+        .then(|| format!("{} dropped: no room", show::number_of(script.rows_dropped, "row")));
     stopped.chain(skipped).chain(errors).chain(rows).collect()
 }
 
@@ -95,7 +95,7 @@ fn missing_words(report: &ScriptsReport) -> String {
 
 fn stream_words(streams: &StreamSums) -> String {
     let counts = [
-        (streams.gaps.total().bytes, "bytes of streams are missing in the capture"),
+        (streams.gaps.total().bytes, "bytes of streams missing in the capture"),
         (streams.bytes.capped, "bytes of streams dropped: memory was needed"),
         (streams.bytes.before_start, "bytes that no script saw: before the start of their stream"),
         (
@@ -105,7 +105,7 @@ fn stream_words(streams: &StreamSums) -> String {
         (streams.bytes.out_of_window, "bytes that no script saw: outside of the receiver's window"),
         (streams.bytes.late, "bytes that no script saw: they came after their gap had been declared"),
         (streams.datagrams.incomplete, "datagrams missing: not all of their fragments came"),
-        (streams.ignored.truncated, "packets cut in their headers"),
+        (streams.ignored.truncated, "packets with cut headers"),
         (streams.connections.midstream, "directions began before the capture"),
         (streams.connections.evicted, "connections ended early: too many at a time"),
     ];

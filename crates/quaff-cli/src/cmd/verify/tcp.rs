@@ -74,7 +74,7 @@ fn worst_words(interval: &Interval) -> String {
         show::time_ns(interval.from_ns)
     );
     if interval.recorded_drops > 0 {
-        words += &format!("; {} drops recorded there", show::count(interval.recorded_drops));
+        words += &format!("; {} recorded there", show::number_of(interval.recorded_drops, "drop"));
     }
     words
 }

@@ -72,21 +72,21 @@ pub(super) fn ledger_words(ledger: Option<&Ledger>) -> String {
     if !ledger.consistent {
         return "CONTRADICTS the frames, see above".into();
     }
-    let (drops, places) = (show::count(ledger.recorded_drops), drop_places(ledger));
+    let (drops, places) = (show::number_of(ledger.recorded_drops, "drop"), drop_places(ledger));
     let mut words = match (ledger.recorded_drops, ledger.unexplained) {
         (0, 0) => "agrees: no drops recorded, and nothing is missing".into(),
         (_, 0) => {
-            format!("agrees: {drops} drops recorded{places}, and as many frames are missing")
+            format!("agrees: {drops} recorded{places}, and as many frames are missing")
         }
         (0, more) => format!("records no drops; {} missing", show::number_of(more.unsigned_abs(), "frame")),
         (_, more) if more > 0 => {
             let more = show::number_of(more.unsigned_abs(), "more frame");
-            format!("{drops} drops recorded{places}; {more} missing")
+            format!("{drops} recorded{places}; {more} missing")
         }
         (_, fewer) => {
             let fewer = show::count(fewer.unsigned_abs());
             format!(
-                "{drops} drops recorded{places}; {fewer} of them after the last frame, or without a probe header"
+                "{drops} recorded{places}; {fewer} of them after the last frame, or without a probe header"
             )
         }
     };

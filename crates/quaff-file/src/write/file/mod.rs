@@ -232,6 +232,7 @@ impl Files {
     fn put_waiting(&mut self) -> Result<()> {
         while let Some((_, chunk)) = self.waiting.front() {
             let (first_ns, len, interfaces) = (chunk.first_ns, chunk.len as u64, chunk.interfaces);
+            let packets = self.current.packets.saturating_add(chunk.packets);
             let names = chunk.counts.names;
             if self.limit.is_reached {
                 self.skip_waiting();
@@ -251,7 +252,7 @@ impl Files {
             let new = interfaces.saturating_sub(described.interfaces) as u64 * INTERFACE_BYTES;
             let new = new + self.heading.names_bytes(described.names..names);
             let room = self.current.offset + carried + len + new + 3 * self.heading.align as u64;
-            let is_full = room > rotate_bytes || self.current.packets >= rotate_packets;
+            let is_full = room > rotate_bytes || packets > rotate_packets;
             if is_full && self.current.packets > 0 || self.current.is_suspect {
                 self.rotate(first_ns)?;
             }

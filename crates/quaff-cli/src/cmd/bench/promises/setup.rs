@@ -138,6 +138,12 @@ impl experiment::Events<Report> for &Setup {
         self.bar.set_message(show::name(what).into_owned());
     }
 
+    fn place(&mut self, dir: &Path) {
+        let words =
+            format!("files are in {}, and are removed at the end", show::name(&dir.display().to_string()));
+        self.above(|| show::message(&words));
+    }
+
     fn note(&mut self, sentence: &str) {
         self.above(|| show::message(sentence));
     }

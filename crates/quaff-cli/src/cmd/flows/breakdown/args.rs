@@ -44,8 +44,9 @@ pub(in crate::cmd) struct Args {
     /// Sum only flows that match, with the words of tcpdump and nfdump, such as 'host 192.168.1.7 and port 443'
     ///
     /// [src|dst] host ADDRESS, net NET, port N or N-N; tcp, udp, icmp, ip, ip6, proto N, vlan N, tos N, flags SA;
-    /// bytes, packets, duration, pps, bps, bpp with <, <=, =, >=, > and a number such as 64k; application NAME; server NAME,
-    /// in which * stands for any characters; and, or, not, parentheses.
+    /// bytes, packets, duration, pps, bps, bpp with <, <=, =, >=, > and a number such as 64k; application NAME; server
+    /// NAME, in which * stands for any characters; and, or, not, parentheses. A flow longer than --active has several
+    /// records, and each is tested.
     #[arg(long = "where", value_name = "EXPR", help_heading = "Filter")]
     condition: Option<Expression>,
     #[command(flatten, next_help_heading = "Filter")]
@@ -158,11 +159,30 @@ impl Args {
             Some(TimeBound::At(ns)) => Ok(Some(ns)),
             None => Ok(None),
         };
-        Ok(Choice {
-            expression: self.condition.clone(),
-            from_ns: bound("--from", self.span.from)?,
-            to_ns: bound("--to", self.span.to)?,
-        })
+        let (from_ns, to_ns) = (bound("--from", self.span.from)?, bound("--to", self.span.to)?);
+        ensure!(
+            from_ns.zip(to_ns).is_none_or(|(from_ns, to_ns)| from_ns < to_ns),
+            "--from is not before --to: no flow is in between; exchange them, or leave one out"
+        );
+        Ok(Choice { expression: self.condition.clone(), from_ns, to_ns })
+    }
+
+    /// The flags that choose records, as they were given.
+    pub(super) fn choice_words(&self) -> String {
+        let given = [
+            ("--where", self.condition_text()),
+            ("--from", self.span.from.map(|_| String::new())),
+            ("--to", self.span.to.map(|_| String::new())),
+        ];
+        let words = given.into_iter().filter_map(|(name, text)| {
+            let text = text?;
+            Some(if text.is_empty() { name.to_owned() } else { format!("{name} '{text}'") })
+        });
+        words.collect::<Vec<_>>().join(", ")
+    }
+
+    fn condition_text(&self) -> Option<String> {
+        self.condition.as_ref().map(|condition| condition.text().to_owned())
     }
 
     pub(super) fn summary(&self) -> anyhow::Result<SummaryPlan> {

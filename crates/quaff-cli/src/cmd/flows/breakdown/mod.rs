@@ -104,14 +104,5 @@ fn notes(args: &Args, summary: &Summary, report: &FlowReport) {
             most[0], most[1]
         ));
     }
-    let left_out = summary.left_out();
-    if left_out.records > 0 && !args.quiet.is_set() {
-        let records = show::number_of(left_out.records, "record");
-        let packets = show::number_of(left_out.packets, "packet");
-        show::message(&format!(
-            "{records} with {packets}, {}, left out by --where, --from or --to",
-            show::bytes(left_out.bytes)
-        ));
-    }
     report::sum_up(report, args.quiet.is_set());
 }

@@ -145,6 +145,9 @@ impl Shown<'_> {
         if let Some([first_ns, _]) = self.summary.span_ns() {
             words += &format!(", {} from {}", format::span(self.seconds()), time(first_ns));
         }
+        if let Some(left_out) = self.left_out_words() {
+            words += &format!("\n{left_out}");
+        }
         words
     }
 
@@ -313,7 +316,8 @@ impl Shown<'_> {
             }
             false => "Records are those of segments, whose meter chose how long one lasts.".to_owned(),
         };
-        vec![
+        let chosen = self.left_out_words().map(|words| format!("{words}."));
+        let method = vec![
             format!(
                 "{}, of which {} are in no flow: without an IP header, or cut before the ports.",
                 show::number_of(self.report.packets, "packet"),
@@ -321,7 +325,17 @@ impl Shown<'_> {
             ),
             "Bytes are those of IP packets by their own headers. Rates of rows are means over the whole time.".into(),
             format!("The packets of a record are spread evenly over its time. {records}"),
-        ]
+        ];
+        chosen.into_iter().chain(method).collect()
+    }
+
+    /// What `--where`, `--from` and `--to` left out; `None` if that is nothing.
+    fn left_out_words(&self) -> Option<String> {
+        let left_out = self.summary.left_out();
+        let (records, packets) = (left_out.records, show::number_of(left_out.packets, "packet"));
+        let (records_of, bytes) = (show::number_of(records, "record"), show::bytes(left_out.bytes));
+        let flags = self.args.choice_words();
+        (records > 0).then(|| format!("Left out by {flags}: {records_of} with {packets}, {bytes}"))
     }
 }
 

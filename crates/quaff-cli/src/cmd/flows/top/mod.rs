@@ -22,6 +22,7 @@ use draw::Picture;
 use quaff::flows::{FlowReport, Flows, FlowsPlan};
 use quaff::plan::SandboxPlan;
 use quaff_file::write::Output;
+use quaff_flow::choice::Choice;
 use quaff_flow::collector::SinkPlan;
 use quaff_flow::plan::{ExtrasPlan, MeterPlan};
 use quaff_flow::summary::{By, Order, Query, Ranked, Row, Summary, SummaryPlan};
