@@ -335,21 +335,32 @@ fn of_the_default_buffer_an_idle_link_gets_a_gigabyte_at_the_most() {
     assert!((4 << 20..=1 << 30).contains(&resident), "{}", ended.json);
 }
 
+/// A wake costs up to a ms of CPU time on a virtual machine, so the wakes are counted as well. Without optimization the
+/// same work takes about twice as long.
 #[test]
 fn an_idle_capture_uses_at_most_1_percent_of_a_core() {
+    const WAKES_MAX: u64 = 50;
+    let cpu_ms_max = if cfg!(debug_assertions) { 200 } else { 100 };
     let bench = lab_bench!(1 << 28);
     let mut running = bench.capture(&["-w", &bench.path("idle.pcapng"), "--ring", "16M", "--buffer", "512M"]);
     wait_until_resident(&mut running);
-    let cpu = || {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", running.pid())).unwrap();
-        // utime and stime are fields 14 and 15 of proc(5), in ticks of 10 ms; what follows the name
-        // begins with field 3.
-        let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
-        fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
-    };
-    let before = cpu();
+    let before = use_of(running.pid());
     std::thread::sleep(Duration::from_secs(10));
-    let ticks = cpu() - before;
-    assert!(ticks <= 10, "{ticks} ticks of 10 ms in 10 s: more than 1 % of a core");
+    let after = use_of(running.pid());
+    let (cpu_ms, wakes) = ((after.0 - before.0) / 1_000_000, after.1 - before.1);
+    assert!(wakes <= WAKES_MAX, "{wakes} wakes in 10 s, {cpu_ms} ms");
+    assert!(cpu_ms <= cpu_ms_max, "{cpu_ms} ms in 10 s, {wakes} wakes");
     interrupt(running);
+}
+
+/// The CPU time of a process so far, ns, and the number of its wakes, of all threads (schedstat, proc(5)).
+fn use_of(pid: u32) -> (u64, u64) {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).expect("its threads");
+    let of_thread = |thread: std::fs::DirEntry| {
+        let text = std::fs::read_to_string(thread.path().join("schedstat")).expect("its use");
+        let numbers: Vec<u64> = text.split_whitespace().map(|word| word.parse().expect("a number")).collect();
+        (numbers[0], numbers[2])
+    };
+    let all = threads.map(|thread| of_thread(thread.expect("a thread")));
+    all.fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1))
 }

@@ -60,6 +60,8 @@ use std::time::Duration;
 const INTERFACE_BYTES: u64 = 512;
 /// Longest wait between two calls of `tick`, and for a completion.
 const WAIT_MAX: Duration = Duration::from_millis(250);
+/// The same while a single file has nothing to do but to look whether its name is still there.
+const IDLE_WAIT_MAX: Duration = Duration::from_secs(1);
 
 impl Files {
     /// Creates a sink that writes one file in place.
@@ -371,7 +373,9 @@ impl Sink for Files {
     }
 
     fn max_wait(&self) -> Duration {
-        self.sync_wait().min(WAIT_MAX)
+        // Whatever ends the wait of an idle file signals the wakeup; a folder has threads beside it that do not.
+        let is_idle = self.folder.is_none() && self.pending() == 0 && self.waiting.is_empty();
+        self.sync_wait().min(if is_idle { IDLE_WAIT_MAX } else { WAIT_MAX })
     }
 
     fn finish(&mut self) -> Result<WriterTally> {
