@@ -151,12 +151,16 @@ fn the_flows_that_match_are_those_of_nfdump() {
     let stored = dir.path().join("stored");
     std::fs::create_dir(&stored).expect("a folder");
     let stored = stored_by_nfcapd(nfcapd, &capture, &stored);
+    // A line for each record has its source.
     let of_nfdump = |expression: &str| {
         let done =
             Command::new("nfdump").arg("-r").arg(&stored).args(["-q", "-o", "fmt:%sa", expression]).output();
         let done = done.expect("nfdump runs");
         assert!(done.status.success(), "{expression}: {}", String::from_utf8_lossy(&done.stderr));
-        String::from_utf8_lossy(&done.stdout).lines().filter(|line| !line.trim().is_empty()).count() as u64
+        String::from_utf8_lossy(&done.stdout)
+            .lines()
+            .filter(|line| line.trim().parse::<Ipv4Addr>().is_ok())
+            .count() as u64
     };
     let of_quaff = |expression: &str| {
         let done = Command::new(QUAFF)

@@ -85,7 +85,7 @@ Examples:
   quaff flows report day.pcapng
   quaff flows report /data --by host,server --over 1m
   quaff flows report /var/lib/flows/dt=2026-11-23 --by source --top 20
-  quaff flows report /data --where 'host 10.0.0.7 and port 443' --from '2026-11-23 04:00'
+  quaff flows report /data --where 'host 10.0.0.7 and port 443' --by flow
   quaff flows report day.pcapng --by application --top 20 --json
   quaff flows report day.pcapng --over 10s --html traffic.html";
 
