@@ -128,10 +128,13 @@ pub fn significant(value: f64) -> String {
     }
 }
 
-/// Units of bytes, bytes/s, bits/s and ns.
+/// Units of bytes, each 1024 of the one before.
 pub const BYTES: &[&str] = &["B", "KiB", "MiB", "GiB", "TiB"];
+/// Units of bytes/s, each 1000 of the one before, as the following ones.
 pub const BYTE_RATES: &[&str] = &["B/s", "kB/s", "MB/s", "GB/s"];
+/// Units of bits/s.
 pub const BIT_RATES: &[&str] = &["b/s", "kb/s", "Mb/s", "Gb/s", "Tb/s"];
+/// Units of time, from ns on.
 pub const TIMES: &[&str] = &["ns", "µs", "ms", "s"];
 
 /// Bytes in binary units: `512 B`, `4.00 MiB`.

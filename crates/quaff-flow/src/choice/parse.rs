@@ -209,7 +209,7 @@ impl<'a> Parser<'a> {
         Ok(Node::All(vec![Node::Test(test), more]))
     }
 
-    /// What follows `src` or `dst`.
+    /// The words after `src` or `dst`.
     fn of_ends(&mut self, ends: Ends) -> Result<Node> {
         let word = self.expect("host, net, port or an address")?;
         match address(word) {
@@ -218,7 +218,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// What follows `host`, `net` or `port`.
+    /// The words after `host`, `net` or `port`.
     fn end(&mut self, word: &str, ends: Ends) -> Result<Node> {
         let test = match word {
             "host" | "ip" | "net" => Test::Net(ends, address(self.expect("an address")?)?),

@@ -329,7 +329,7 @@ impl Shown<'_> {
         chosen.into_iter().chain(method).collect()
     }
 
-    /// What `--where`, `--from` and `--to` left out; `None` if that is nothing.
+    /// The records that `--where`, `--from` and `--to` left out; `None` without any.
     fn left_out_words(&self) -> Option<String> {
         let left_out = self.summary.left_out();
         let (records, packets) = (left_out.records, show::number_of(left_out.packets, "packet"));
