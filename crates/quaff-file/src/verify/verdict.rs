@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_end_alone_names_is_undecided() {
+    fn data_that_one_end_alone_names_are_undecided() {
         let mut found = report(100, None);
         found.tcp.loss.undecided_bytes = 2048;
         found.tcp.loss.lost_packets_high = None;

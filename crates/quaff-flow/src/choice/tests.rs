@@ -100,7 +100,7 @@ fn and_binds_before_or_and_parentheses_before_both() {
 }
 
 #[test]
-fn what_does_not_fit_is_named() {
+fn words_that_do_not_fit_are_named() {
     for (text, word) in [
         ("", "is empty"),
         ("host", "after 'host' comes an address"),
