@@ -326,7 +326,7 @@ fn bytes_that_are_missing_and_damage_are_in_the_exit_status() {
     let input = capture.write(&dir);
     let lines = script(&dir, "lines.lua", "on('line', function(f, l) print(l.text, l.cut) end)");
     let done = quaff(&["--read", &input, "--script", &lines]);
-    assert!(code(&done) == 1 && text(&done.stderr).contains("10 bytes of streams are missing"), "{done:?}");
+    assert!(code(&done) == 1 && text(&done.stderr).contains("10 bytes of streams missing"), "{done:?}");
     assert!(text(&done.stdout).contains("third\\ttrue"), "{done:?}");
     // A script that asks for no stream misses none.
     let packets = script(&dir, "packets.lua", "on('flow_end', function(f) print(f.packets) end)");
