@@ -8,13 +8,14 @@ use crate::error::{PlanError, SendError};
 use crate::feed::Feed;
 use crate::ranges::Ranges;
 use crate::tally::FeedTally;
-use quaff_file::read::{self, Advance, CaptureFile, Options};
+use quaff_file::read::{self, Advance, CaptureFile, Options, is_gone};
 use quaff_os::{Stop, Try};
 use quaff_wire::decode::{Frame, Item};
 use quaff_wire::linktype;
 use quaff_wire::tcpprep::{Assignment, Cache};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
@@ -29,6 +30,8 @@ const LOOK: Duration = Duration::from_millis(20);
 pub struct FilePlan {
     /// The files, in order; `-` is standard input.
     pub files: Vec<PathBuf>,
+    /// Those of `files` that were found in a folder, from which another process may remove or rename them meanwhile.
+    pub found: Arc<BTreeSet<PathBuf>>,
     /// Send only these packets, numbered from 1 across all files.
     pub include: Option<Ranges>,
     /// Skip these packets.
@@ -46,7 +49,7 @@ struct FileFeed {
     left: VecDeque<PathBuf>,
     file: Option<CaptureFile>,
     /// A file that is being opened: opening a pipe waits for its writer.
-    opening: Option<Receiver<quaff_os::Result<CaptureFile>>>,
+    opening: Option<Receiver<quaff_os::Result<Option<CaptureFile>>>>,
     bytes: Option<u64>,
     /// Packets of this pass so far.
     number: u64,
@@ -73,7 +76,11 @@ impl FilePlan {
     pub fn open(self, stop: Stop) -> Result<Box<dyn Feed>, SendError> {
         let mut bytes = Some(0);
         for path in &self.files {
-            bytes = bytes.zip(length(path)?).map(|(sum, more)| sum + more);
+            let length = match length(path) {
+                Err(_) if self.found.contains(path) && is_gone(path) => Some(0),
+                length => length?,
+            };
+            bytes = bytes.zip(length).map(|(sum, more)| sum + more);
         }
         let left = self.files.iter().cloned().collect();
         Ok(Box::new(FileFeed {
@@ -168,13 +175,19 @@ impl FileFeed {
             }
             if let Some(opening) = &self.opening {
                 match opening.recv_timeout(LOOK) {
-                    Ok(file) => (self.file, self.opening) = (Some(file?), None),
+                    Ok(file) => {
+                        (self.file, self.opening) = (file?, None);
+                        if self.file.is_none() {
+                            let gone = "a file was removed after its folder was listed".to_owned();
+                            self.damage.get_or_insert(gone);
+                        }
+                    }
                     Err(_) => return Ok(Advance::Idle),
                 }
                 continue;
             }
             let Some(path) = self.left.pop_front() else { return Ok(Advance::End) };
-            self.opening = Some(open(path, options(&self.stop))?);
+            self.opening = Some(open(path, options(&self.stop, &self.plan))?);
             self.in_file = 0;
         }
     }
@@ -186,7 +199,7 @@ impl Feed for FileFeed {
             Some(path) => read_cache(path, &self.stop)?,
             None => None,
         };
-        self.plan.files.iter().try_for_each(|path| check(path, &self.stop))
+        self.plan.files.iter().try_for_each(|path| check(path, &self.stop, &self.plan))
     }
 
     fn fill(&mut self, arena: &mut Arena) -> Result<bool, SendError> {
@@ -251,9 +264,12 @@ impl Clock {
     }
 }
 
-/// Opens a file in a separate thread.
-fn open(path: PathBuf, options: Options) -> Result<Receiver<quaff_os::Result<CaptureFile>>, SendError> {
-    apart(move || CaptureFile::open_with(&path, options))
+/// Opens a file in a separate thread; `None` of one that was found in a folder, and is gone.
+fn open(
+    path: PathBuf,
+    options: Options,
+) -> Result<Receiver<quaff_os::Result<Option<CaptureFile>>>, SendError> {
+    apart(move || CaptureFile::open_there(&path, options))
 }
 
 /// Runs in a separate thread what opens a file, because opening a pipe blocks.
@@ -263,8 +279,8 @@ fn apart<T: Send + 'static>(open: impl FnOnce() -> T + Send + 'static) -> Result
     Ok(opened)
 }
 
-fn options(stop: &Stop) -> Options {
-    Options { stop: stop.clone(), ..Options::default() }
+fn options(stop: &Stop, plan: &FilePlan) -> Options {
+    Options { stop: stop.clone(), found: plan.found.clone(), ..Options::default() }
 }
 
 /// Reads a cache file in a separate thread. `None` after the stop.
@@ -290,11 +306,12 @@ fn length(path: &Path) -> Result<Option<u64>, SendError> {
 }
 
 /// Checks that the packets of a file can be sent; a pipe is not opened.
-fn check(path: &Path, stop: &Stop) -> Result<(), SendError> {
-    if length(path)?.is_none() {
+fn check(path: &Path, stop: &Stop, plan: &FilePlan) -> Result<(), SendError> {
+    // A pipe is in no folder that is searched.
+    if !plan.found.contains(path) && length(path)?.is_none() {
         return Ok(());
     }
-    let mut file = CaptureFile::open_with(path, options(stop))?;
+    let Some(mut file) = CaptureFile::open_there(path, options(stop, plan))? else { return Ok(()) };
     let mut found_type = None;
     while found_type.is_none() {
         if file.advance(None)? == Advance::End {
@@ -343,7 +360,8 @@ mod tests {
     fn feed(files: &[&tempfile::NamedTempFile], include: &str, exclude: &str) -> Box<dyn Feed> {
         let ranges = |text: &str| (!text.is_empty()).then(|| text.parse().unwrap());
         let files = files.iter().map(|file| file.path().to_owned()).collect();
-        let plan = FilePlan { files, include: ranges(include), exclude: ranges(exclude), cache: None };
+        let plan =
+            FilePlan { files, include: ranges(include), exclude: ranges(exclude), ..FilePlan::default() };
         begun(plan)
     }
 

@@ -327,6 +327,11 @@ impl Damage {
     pub(crate) fn at_start(reason: Reason) -> Self {
         Self { offset: 0, unit: Unit::FileHeader, reason }
     }
+
+    /// Returns whether the file ends inside a unit that is whole as far as it goes.
+    pub fn is_cut(&self) -> bool {
+        matches!(self.reason, Reason::CutOff(_))
+    }
 }
 
 /// The position of a decoder in its file.

@@ -11,8 +11,8 @@
 //! started them.
 
 use crate::plan::{InputPlan, SandboxPlan, WritePlan};
-use crate::source::finished;
 use crate::{Error, Result};
+use quaff_file::read::finished;
 use quaff_file::write::Output;
 use quaff_os::disk::FileAccess;
 use quaff_os::packet::TimeSource;

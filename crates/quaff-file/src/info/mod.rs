@@ -124,6 +124,10 @@ fn survey_file(path: &Path, salvage: bool, layout: &Layout) -> FileInfo {
         done => done.map(|_| ()),
     };
     if let Err(error) = done {
+        if error.is_cut() && read::finished(path).is_some() {
+            info.notes.push(read::unfinished_note(path));
+            return info;
+        }
         info.broken = match &error {
             Error::Damage { damage, .. } => Some(Break { offset: damage.offset, reason: damage.to_string() }),
             Error::Corrupt { corruption, .. } => {

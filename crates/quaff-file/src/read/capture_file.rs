@@ -10,6 +10,7 @@ use super::look::{Glance, MakeLook, Seen};
 use super::part::{Next, Part};
 use quaff_wire::decode::{Corrections, Damage, Decoder, Format, Frame, Item, Step};
 use quaff_wire::pcap::RecordLayout;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -85,6 +86,37 @@ pub struct CaptureFile {
     /// Damaged bytes skipped so far.
     pub skipped: SkippedBytes,
     first_damage: Option<Damage>,
+    /// It ended inside a packet, and its name says that it is being written.
+    is_unfinished: bool,
+}
+
+impl Error {
+    /// Returns whether the file ends inside a unit, as one does that is being written.
+    pub fn is_cut(&self) -> bool {
+        match self {
+            Self::Os(_) => false,
+            Self::Damage { damage, .. } => damage.is_cut(),
+            Self::Corrupt { corruption, .. } => corruption.is_cut,
+        }
+    }
+}
+
+/// The name that a file of a rotation gets when it is complete; `None` if it has that name.
+pub fn finished(path: &Path) -> Option<PathBuf> {
+    path.extension().is_some_and(|end| end == "part").then(|| path.with_extension(""))
+}
+
+/// Returns whether a path names nothing, not even a link.
+pub fn is_gone(path: &Path) -> bool {
+    path.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound)
+}
+
+/// The note on a file that is being written.
+pub(crate) fn unfinished_note(path: &Path) -> String {
+    format!(
+        "{} is being written, or its recorder was killed: it is read up to its last whole packet",
+        path.display()
+    )
 }
 
 /// Takes the results of its looks.
@@ -132,7 +164,21 @@ impl CaptureFile {
             looked: None,
             skipped: SkippedBytes::default(),
             first_damage: None,
+            is_unfinished: false,
         })
+    }
+
+    /// As [`CaptureFile::open_with`]; `None` of a file that was found in a folder, and is not there any more under any
+    /// of its names.
+    pub fn open_there(path: &Path, options: Options) -> quaff_os::Result<Option<Self>> {
+        match Self::open_with(path, options.clone()) {
+            Err(_) if options.found.contains(path) && is_gone(path) => {}
+            opened => return opened.map(Some),
+        }
+        match finished(path).map(|path| Self::open_with(&path, options)) {
+            Some(Ok(file)) => Ok(Some(file)),
+            _ => Ok(None),
+        }
     }
 
     /// Passes the items of the next part of the file (some MiB) to `each`, in order. Waits for the disk or
@@ -361,13 +407,15 @@ impl CaptureFile {
         self.needed = 0;
     }
 
-    /// Returns the result of the whole file.
+    /// Returns the result of the whole file. One that is being written may end inside a packet.
     fn end(&mut self) -> Result<(), Error> {
-        if let Some(failure) = self.failure.take() {
-            return Err(failure);
-        }
         let damaged = |damage| Error::Damage { path: self.path.clone(), damage };
-        self.decoder.end(&self.bytes()[self.at()..]).map_err(damaged)
+        let ended = match self.failure.take() {
+            Some(failure) => Err(failure),
+            None => self.decoder.end(&self.bytes()[self.at()..]).map_err(damaged),
+        };
+        self.is_unfinished = finished(&self.path).is_some() && ended.as_ref().is_err_and(Error::is_cut);
+        if self.is_unfinished { Ok(()) } else { ended }
     }
 
     fn at(&self) -> usize {
@@ -406,6 +454,9 @@ impl CaptureFile {
     pub fn notes(&mut self) -> Vec<String> {
         let corrected = self.corrections();
         let mut notes = correction_notes(&self.path, corrected);
+        if self.is_unfinished {
+            notes.push(unfinished_note(&self.path));
+        }
         let path = self.path.display();
         if let Some(layout) = self.decoder.layout().filter(|layout| *layout != RecordLayout::Standard) {
             notes.push(format!("{path}: {layout}"));
@@ -468,6 +519,8 @@ impl SkippedBytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::read::Compression;
+    use crate::write::{Codec, CompressedWriter};
     use quaff_wire::Record;
     use quaff_wire::pcapng::{Interface, Section, epb, epb_bytes, idb, padding, shb};
     use std::io::Write;
@@ -504,6 +557,51 @@ mod tests {
                 Err(error) => return (items, Some(error.to_string())),
             }
         }
+    }
+
+    #[test]
+    fn only_a_file_that_is_being_written_may_end_inside_a_packet() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = long_file();
+        let cut = &file[..file.len() - 5];
+        let mut compressed = Vec::new();
+        let mut zstd = CompressedWriter::new(&mut compressed, Codec::fastest(Compression::Zstd)).unwrap();
+        zstd.write_all(&file).unwrap();
+        zstd.flush().unwrap();
+        drop(zstd);
+        for (name, bytes) in [("a.pcapng", cut), ("a.pcapng.zst", &compressed[..compressed.len() / 2])] {
+            let whole = dir.path().join(name);
+            let part = dir.path().join(format!("{name}.part"));
+            std::fs::write(&whole, bytes).unwrap();
+            std::fs::copy(&whole, &part).unwrap();
+            let (expected, error) = read(&whole);
+            assert!(error.is_some() && expected.len() > 100, "{name}: {error:?}");
+            assert_eq!(read(&part), (expected, None), "{name}");
+            // Damage is none that a writer leaves.
+            let mut damaged = bytes.to_vec();
+            // Up to behind the end of the second packet, or in the middle of the compressed bytes.
+            let at = if name.ends_with("zst") { bytes.len() / 3 } else { 200 };
+            let end = (at + 9000).min(bytes.len() / 3 * 2);
+            damaged[at..end].fill(0xff);
+            std::fs::write(&part, damaged).unwrap();
+            assert!(read(&part).1.is_some(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_file_of_a_folder_may_get_its_last_name_or_be_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        let [part, whole] = ["a.pcapng.part", "a.pcapng"].map(|name| dir.path().join(name));
+        let open = |path: &Path, found: &[PathBuf]| {
+            let found = std::sync::Arc::new(found.iter().cloned().collect());
+            CaptureFile::open_there(path, Options { found, ..Options::default() })
+        };
+        let in_folder = [part.clone(), whole.clone()];
+        assert!(open(&part, &in_folder).unwrap().is_none());
+        assert!(open(&part, &[]).is_err(), "one that was named is an error");
+        std::fs::write(&whole, long_file()).unwrap();
+        assert!(open(&part, &in_folder).unwrap().is_some());
+        assert!(open(&whole, &in_folder).unwrap().is_some());
     }
 
     fn digest(item: &Item<'_>) -> String {

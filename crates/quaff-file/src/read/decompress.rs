@@ -76,6 +76,8 @@ pub struct Corruption {
     /// Offset in the compressed file.
     pub offset: u64,
     pub reason: String,
+    /// All bytes of the file were used: it may be one that is still being written.
+    pub is_cut: bool,
 }
 
 /// An error of reading or decompressing a file.
@@ -198,6 +200,7 @@ impl Decompressor {
                 compression: self.compression.name(),
                 offset: self.offset(),
                 reason,
+                is_cut: self.input().is_at_end,
             }),
         }
     }

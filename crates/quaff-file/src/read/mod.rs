@@ -15,8 +15,8 @@ mod unpack;
 mod watch;
 
 pub use ahead::{BUFFER_BYTES, BUFFERS};
-pub use capture_file::{Advance, CaptureFile, Error, SkippedBytes};
-pub(crate) use capture_file::{TakeSeen, correction_notes, time_notes};
+pub use capture_file::{Advance, CaptureFile, Error, SkippedBytes, finished, is_gone};
+pub(crate) use capture_file::{TakeSeen, correction_notes, time_notes, unfinished_note};
 pub use decompress::{Compression, Corruption, Decompressor, Failure, MAGIC_BYTES};
 pub use look::{Look, MakeLook, Seen};
 pub use options::Options;

@@ -1,6 +1,9 @@
 //! Options of reading, shared by the reading thread and the decoder.
 
 use quaff_os::Stop;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Options for reading a capture file.
 #[derive(Debug, Clone, Default)]
@@ -19,4 +22,7 @@ pub struct Options {
     pub helpers: Option<usize>,
     /// One thread decompresses the file: another file is open too, whose thread uses another core.
     pub is_beside_others: bool,
+    /// Files that were found in folders, from which another process may remove or rename them: see
+    /// [`CaptureFile::open_there`](super::CaptureFile::open_there).
+    pub found: Arc<BTreeSet<PathBuf>>,
 }

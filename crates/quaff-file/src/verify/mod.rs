@@ -127,9 +127,15 @@ impl Files {
             progress(Progress { bytes: used + now, frames });
         });
         self.used += path.metadata().map_or(0, |found| found.len());
-        if let Err(error) = result {
-            self.errors.push(error.to_string());
-            self.unreadable |= self.bytes == before;
+        match result {
+            Ok(true) => {}
+            Ok(false) => {
+                self.errors.push(format!("{} was removed after its folder was listed", path.display()))
+            }
+            Err(error) => {
+                self.errors.push(error.to_string());
+                self.unreadable |= self.bytes == before;
+            }
         }
     }
 
@@ -142,15 +148,16 @@ impl Files {
     }
 }
 
-/// Reads one file by `pull`. `progress` gets the bytes of this file and the frames of all.
+/// Reads one file by `pull`; `false` if it was found in a folder, and is gone. `progress` gets the bytes of this file
+/// and the frames of all.
 fn read_file(
     path: &Path,
     reading: read::Options,
     sum: &mut Files,
     mut pull: impl FnMut(&mut CaptureFile, &mut u64) -> Result<bool, Error>,
     mut progress: impl FnMut(u64, u64),
-) -> Result<(), Error> {
-    let mut file = CaptureFile::open_with(path, reading)?;
+) -> Result<bool, Error> {
+    let Some(mut file) = CaptureFile::open_there(path, reading)? else { return Ok(false) };
     let frames = &mut sum.frames;
     let result = loop {
         match pull(&mut file, frames) {
@@ -163,7 +170,7 @@ fn read_file(
     sum.jumps.add(file.skipped);
     sum.notes.extend(file.notes());
     sum.notes.extend(read::time_notes(path, file.corrections()));
-    result
+    result.map(|()| true)
 }
 
 /// The counters of a verification.

@@ -4,13 +4,17 @@
 
 use crate::error::is_full;
 use crate::{Error, Result};
+use nix::fcntl::OFlag;
 use quaff_os::disk::{LockPatience, PrivateLock};
-use std::io::{self, ErrorKind};
-use std::os::unix::fs::FileExt;
+use std::fs::OpenOptions;
+use std::io::{self, ErrorKind, Read as _};
+use std::os::unix::fs::{FileExt, OpenOptionsExt as _};
 use std::path::Path;
 
 /// The file of the lock.
 const NAME: &str = ".quaff-lock";
+/// Most bytes of it that are read.
+const TEXT_BYTES_MAX: u64 = 4096;
 
 /// The position in numbers that restart.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +42,36 @@ impl Ring {
         let template = rest.strip_suffix('\n')?.to_owned();
         let wrap = wrap.parse().ok().filter(|wrap| *wrap > 0)?;
         Some(Self { next: next.parse().ok()?, wrap, template })
+    }
+
+    /// The number of a file counted without restarts: the last one before the next that ends so.
+    pub(super) fn turn(&self, number: u64) -> u64 {
+        if number >= self.wrap || self.next <= number {
+            return number;
+        }
+        let last = self.next - 1;
+        last - (last - number) % self.wrap
+    }
+}
+
+/// The order of files whose numbers restart, for a reader of their folder.
+#[derive(Debug)]
+pub struct Turns(Ring);
+
+impl Turns {
+    /// The position that a recorder keeps in the folder `dir`, or has left there; `None` without one.
+    pub fn of(dir: &Path) -> Option<Self> {
+        // In the folder of another user it may be anything.
+        let flags = (OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW).bits();
+        let file = OpenOptions::new().read(true).custom_flags(flags).open(dir.join(NAME)).ok()?;
+        let mut text = String::new();
+        file.take(TEXT_BYTES_MAX).read_to_string(&mut text).ok()?;
+        Ring::parse(&text).map(Self)
+    }
+
+    /// The number of a file, counted without restarts.
+    pub fn number(&self, number: u64) -> u64 {
+        self.0.turn(number)
     }
 }
 

@@ -64,6 +64,7 @@ pub use compress::{Codec, CompressedWriter};
 pub use descriptor::{FdKind, enlarge, fd_kind};
 pub use file::{Files, Parts};
 pub use folder::Folder;
+pub use folder_lock::Turns;
 pub use format::Format;
 pub use header::Heading;
 pub use plan::{CompressPlan, DirPlan, FileLimit, Output, Pipe, ROTATE_BYTES_MIN, Retention};

@@ -310,20 +310,11 @@ fn in_order(
     let mut files: Vec<_> = found.into_iter().collect();
     match (wrap, ring) {
         (Some(_), None) => files.sort_by(|(a, of_a), (b, of_b)| (of_a.modified, a).cmp(&(of_b.modified, b))),
-        _ => files.sort_by_key(|(path, file)| (turn(file.number, ring), path.clone())),
+        _ => files.sort_by_key(|(path, file)| {
+            (ring.map_or(file.number, |ring| ring.turn(file.number)), path.clone())
+        }),
     }
     files
-}
-
-/// The number of a file counted without restarts: the last one before the next that ends so.
-fn turn(number: u64, ring: Option<&Ring>) -> u64 {
-    match ring {
-        Some(ring) if number < ring.wrap && ring.next > number => {
-            let last = ring.next - 1;
-            last - (last - number) % ring.wrap
-        }
-        _ => number,
-    }
 }
 
 /// Bytes that a file takes on disk: its blocks, as a length may be far from them. Rounding to whole blocks does not

@@ -29,6 +29,11 @@ impl Suffix {
         let (_, format) = strip(rest, &FORMATS);
         Self { format, compression }
     }
+
+    /// Returns a name without the suffix of a compression, also of one that quaff does not read.
+    pub fn plain(name: &str) -> &str {
+        plain(name)
+    }
 }
 
 fn strip<'a, T: Copy>(name: &'a str, known: &[(&str, T)]) -> (&'a str, Option<T>) {

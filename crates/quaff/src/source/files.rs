@@ -30,7 +30,7 @@ use quaff_wire::linktype;
 use quaff_wire::net::is_known_link;
 use quaff_wire::pcapng::{self, Interface, PacketOptions, Section};
 use std::collections::{HashMap, VecDeque};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 pub(super) use translation::{InterfaceCounts, Numbers, counts_of};
@@ -477,9 +477,10 @@ impl Files {
                 buffer_bytes: self.plan.buffer_bytes,
                 helpers: self.plan.lanes.map(|lanes| lanes.saturating_sub(1)),
                 is_beside_others: self.plan.is_beside_others,
+                found: self.plan.found.clone(),
             };
             self.translation.begin_section();
-            match self.open_file(&path, options) {
+            match CaptureFile::open_there(&path, options) {
                 Ok(Some(file)) => {
                     self.input.files += 1;
                     self.file = Some(file);
@@ -489,26 +490,11 @@ impl Files {
                 Ok(None) => self.input.missing.push(path.display().to_string()),
                 Err(error) => {
                     self.input.files += 1;
-                    self.note(&error, true);
+                    self.note(&error.into(), true);
                 }
             }
         }
         false
-    }
-
-    /// Opens a file; `None` if it was found in a folder, and is not there any more under any of its names.
-    fn open_file(&self, path: &Path, options: Options) -> Result<Option<CaptureFile>, FileError> {
-        let is_gone = |path: &Path| {
-            path.symlink_metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
-        };
-        match CaptureFile::open_with(path, options.clone()) {
-            Err(_) if self.plan.found.contains(path) && is_gone(path) => {}
-            opened => return opened.map(Some).map_err(Into::into),
-        }
-        match finished(path).map(|path| CaptureFile::open_with(&path, options)) {
-            Some(Ok(file)) => Ok(Some(file)),
-            _ => Ok(None),
-        }
     }
 
     fn close_file(&mut self) {
@@ -533,11 +519,6 @@ impl Files {
             self.input.damages.push(error.to_string());
         }
     }
-}
-
-/// The name that a file of a rotation gets when it is complete.
-pub(crate) fn finished(path: &Path) -> Option<PathBuf> {
-    path.extension().is_some_and(|end| end == "part").then(|| path.with_extension(""))
 }
 
 impl Source for Files {

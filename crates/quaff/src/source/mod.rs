@@ -17,7 +17,6 @@ mod watch;
 mod xdp;
 
 pub use afpacket::{AfPacket, Opening};
-pub(crate) use files::finished;
 pub use group::Group;
 pub(crate) use link::os_name;
 pub use live_link::Links;
