@@ -5,11 +5,14 @@
 
 #![forbid(unsafe_code)]
 
+mod capture_files;
 mod cmd;
 mod confined;
 mod exit;
+mod file_order;
 mod flags;
 mod folder;
+mod grammar;
 mod groups;
 mod line;
 mod screen;
@@ -205,7 +208,22 @@ fn command() -> clap::Command {
 /// Parses a command line, whose first word is `quaff`.
 fn parse(line: impl Iterator<Item = OsString>) -> Result<Cli, clap::Error> {
     let mut command = command();
-    let mut matches = command.try_get_matches_from_mut(line)?;
+    let line = match grammar::native(&command, line.collect()) {
+        Ok(line) => line,
+        Err(error) => return Err(command.error(ErrorKind::ValueValidation, format!("{error:#}"))),
+    };
+    let mut matches = match command.try_get_matches_from_mut(&line) {
+        Ok(matches) => matches,
+        Err(error) => {
+            let is_capture = line.get(1).is_some_and(|word| word == "capture");
+            let instead = cmd::capture::instead_of(&error).filter(|_| is_capture);
+            let words = grammar::missing(&command, &line, &error).or(instead);
+            return Err(words.map_or(error, |words| command.error(ErrorKind::ValueValidation, words)));
+        }
+    };
+    if let Err(error) = grammar::ensure_input(&command, &matches) {
+        return Err(command.error(ErrorKind::MissingRequiredArgument, format!("{error:#}")));
+    }
     Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
 }
 

@@ -1,6 +1,7 @@
 //! Native command lines, as translated from those of other programs, and the words of their errors.
 
 use crate::exit::Exit;
+use crate::grammar;
 use std::ffi::OsString;
 
 /// The native commands, for commands that translate the line of another program into one of them.
@@ -26,7 +27,8 @@ pub(crate) fn sentence(error: &clap::Error) -> String {
 
 /// Parses the command line of one command, whose name is its first word.
 pub(crate) fn parse<A: clap::Args>(line: &[OsString]) -> anyhow::Result<A> {
-    let matches = A::augment_args(clap::Command::new("quaff")).try_get_matches_from(line);
+    let command = A::augment_args(clap::Command::new("quaff"));
+    let matches = command.clone().try_get_matches_from(grammar::native(&command, line.to_vec())?);
     let args = matches.and_then(|matches| A::from_arg_matches(&matches));
     args.map_err(|error| anyhow::anyhow!("{}", sentence(&error)))
 }

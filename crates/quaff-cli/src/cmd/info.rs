@@ -1,14 +1,17 @@
 //! `quaff info`: a summary of capture files on one screen, or a line for each of many.
 
+use crate::capture_files::Found;
+use crate::cmd::capture::GONE;
 use crate::confined;
 use crate::exit::Exit;
-use crate::flags::{NoSandboxArg, SalvageArg};
+use crate::flags::{CapturesArgs, NoSandboxArg, SalvageArg};
 use crate::shell::ReportArgs;
 use crate::show::{self, Stream, name};
 use crate::terminal_table;
 use quaff_file::info::{self, DropPlace, Drops, FileInfo, Gap, InterfaceInfo, Origin, Total};
+use quaff_file::read::{finished, is_gone};
 use serde::Serialize;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Summarise capture files: packets, times, rates, gaps, interfaces, recorded drops
 ///
@@ -26,10 +29,8 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Capture files, pcap or pcapng; '-' is stdin
-    #[arg(required = true, value_name = "FILE")]
-    files: Vec<PathBuf>,
-
+    #[command(flatten)]
+    input: CapturesArgs,
     #[command(flatten)]
     salvage: SalvageArg,
 
@@ -46,7 +47,7 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "\
 Examples:
   quaff info all.pcapng
-  quaff info /data/quaff-*.pcapng
+  quaff info /data
   quaff info --each old.pcap.gz new.pcapng.zst
   quaff info --json all.pcapng
   ssh sensor cat /data/all.pcapng | quaff info -";
@@ -63,10 +64,11 @@ struct Report<'a> {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let found = args.input.find(&[])?;
     if !*args.no_sandbox {
-        confined::to_files(args.files.clone(), &[])?;
+        confined::to_files(found.with_later_names(), &[])?;
     }
-    let files = info::survey(&args.files, *args.salvage);
+    let (files, missing) = survey(&found, *args.salvage);
     let total = Total::of(&files);
     match (args.report.json, args.each || files.len() == 1) {
         (true, _) if args.each => files.iter().try_for_each(|file| show::json(Stream::Stdout, file))?,
@@ -76,7 +78,26 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
     let errors = files.iter().filter_map(|file| file.error.as_deref());
     errors.for_each(show::message);
-    Ok(Exit::judged(judged(&files, &total)))
+    missing.iter().for_each(|path| show::message(&format!("MISSING: {}, {GONE}", path.display())));
+    Ok(Exit::judged(judged(&files, &total).map(|is_whole| is_whole && missing.is_empty())))
+}
+
+/// Surveys the files; returns also those that were found in folders and are gone. One may have its last name meanwhile.
+fn survey(found: &Found, salvage: bool) -> (Vec<FileInfo>, Vec<&Path>) {
+    let mut missing = Vec::new();
+    let infos = info::survey(&found.files, salvage).into_iter().zip(&found.files);
+    let there = infos.filter_map(|(info, path)| {
+        if !info.unreadable || !found.in_folders.contains(path) || !is_gone(path) {
+            return Some(info);
+        }
+        let renamed = finished(path).and_then(|path| info::survey(&[path], salvage).pop());
+        let renamed = renamed.filter(|info| !info.unreadable);
+        if renamed.is_none() {
+            missing.push(path.as_path());
+        }
+        renamed
+    });
+    (there.collect(), missing)
 }
 
 /// Returns whether nothing is damaged or dropped; `None` if a file is unreadable.

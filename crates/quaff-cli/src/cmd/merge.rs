@@ -1,16 +1,16 @@
 //! `quaff merge`: captures of any program into one, by time. The work is that of `quaff capture --read`; here are the
 //! arguments, and the report on the order.
 
-use crate::cmd::capture_files::Found;
-use crate::cmd::{capture, capture_files};
+use crate::capture_files::Found;
+use crate::cmd::capture;
 use crate::exit::{Exit, RunEnd};
 use crate::flags::{
-    CompressArg, FormatArg, OwnerArgs, SalvageArg, SnaplenArg, USER_OF_FILES, WriteArg, of, reworded,
+    CapturesArgs, CompressArg, FormatArg, OwnerArgs, SalvageArg, SnaplenArg, USER_OF_FILES, WriteArg, of,
+    reworded,
 };
 use crate::line;
 use crate::shell::{self, ONLY_ERRORS, QuietArgs, ReportArgs};
 use crate::show::{self, Stream, name};
-use anyhow::{bail, ensure};
 use quaff::plan::{CapturePlan, ReadOrder};
 use quaff::tally::{InputTally, Ledger, MergeTally, UnsortedFile, Verdict};
 use quaff_file::read::SkippedBytes;
@@ -46,10 +46,8 @@ use std::sync::Arc;
     mut_args(of("user", |arg| reworded(arg, USER_OF_FILES)))
 )]
 pub(crate) struct Args {
-    /// Capture files, pcap or pcapng, or folders of them; '-' is stdin
-    #[arg(required = true, value_name = "FILE|DIR")]
-    inputs: Vec<PathBuf>,
-
+    #[command(flatten)]
+    input: CapturesArgs,
     #[command(flatten)]
     salvage: SalvageArg,
     /// Sort packets that are late in their file, too: files are read twice
@@ -120,13 +118,7 @@ struct Report<'a> {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let Found { files, in_folders } = capture_files::find(&args.inputs, args.output())?;
-    if files.is_empty() {
-        let named: Vec<_> = args.inputs.iter().map(|path| path.display().to_string()).collect();
-        bail!("no capture files (pcap, pcapng) in {}", name(&named.join(", ")));
-    }
-    let stdin = files.iter().filter(|path| path.as_os_str() == "-").count();
-    ensure!(stdin < 2, "stdin can be read once, and '-' is given {stdin} times");
+    let Found { files, in_folders } = args.input.find(&[args.output()])?;
     // Files that overlap in time are open together; without the right to more, an error names the first one too many.
     process::raise_open_files().ok();
     let native = args.native(&files)?;

@@ -2,7 +2,6 @@
 
 pub(crate) mod bench;
 pub(crate) mod capture;
-mod capture_files;
 pub(crate) mod compat;
 pub(crate) mod completions;
 pub(crate) mod cores;

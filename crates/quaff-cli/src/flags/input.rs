@@ -2,13 +2,17 @@
 //! where the plan of an input is built from flags.
 
 use super::{FlagValue, LaneArgs, TunnelArgs, of, text};
+use crate::capture_files::{self, Found};
 use crate::shell::DurationArgs;
 use crate::units::{self, CLOCKS, choice};
+use anyhow::bail;
 use quaff::plan::{InputPlan, ReadPlan, SNAPLEN_MAX};
 use quaff::source::interfaces_named;
 use quaff_os::packet::TimeSource;
 use quaff_send::Ranges;
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 flags! {
     /// Interface to read packets from; repeat it for more, each gets its own lane (ring and thread), or several with
@@ -16,10 +20,20 @@ flags! {
     #[arg(short, long, value_name = "IF", help_heading = "Input")]
     InterfaceArg { interface: Vec<String> }
 
-    /// Read FILE instead of an interface; '-' is stdin; repeat it to read several in order
+    /// Files to read, and folders with captures, as by -r; words after them are a tcpdump expression, as by -f. With -i
+    /// all words are the expression
+    #[arg(value_name = "FILE|DIR|EXPR")]
+    WordsArg { words: Vec<OsString> }
+
+    /// Files to read, and folders with captures, as by -r
+    #[arg(value_name = "FILE|DIR")]
+    InputsArg { inputs: Vec<OsString> }
+
+    /// Read FILE, or the captures in the folder DIR; '-' is stdin; repeat it to read several in order
     ///
-    /// pcap and pcapng, also compressed with gzip, zstd or lz4; the format is detected from the content.
-    #[arg(short, long, value_name = "FILE", help_heading = "Input")]
+    /// pcap and pcapng, also compressed with gzip, zstd or lz4; the format is detected from the content. Files of a
+    /// folder are read in the order in which they were recorded, also while they are written.
+    #[arg(short, long, value_name = "FILE|DIR", help_heading = "Input")]
     ReadArg { read: Vec<PathBuf> }
 
     /// After damage in a file, search for the next plausible packet and continue
@@ -67,6 +81,24 @@ pub(crate) struct RangesArgs {
     pub(crate) exclude: Option<Ranges>,
 }
 
+/// Captures that are named by arguments or by -r, in that order: see [`crate::grammar`].
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct CapturesArgs {
+    #[command(flatten)]
+    _inputs: InputsArg,
+    #[command(flatten)]
+    read: ReadArg,
+}
+
+/// The same, with an expression after them.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct FilteredArgs {
+    #[command(flatten)]
+    _words: WordsArg,
+    #[command(flatten)]
+    read: ReadArg,
+}
+
 /// The packets of files that are named elsewhere.
 #[derive(Debug, clap::Args)]
 #[command(mut_args(of("filter", |arg| arg.help(FILTER_OF_FILES))))]
@@ -81,14 +113,12 @@ pub(crate) struct FileArgs {
 
 /// Interfaces or files.
 #[derive(Debug, clap::Args)]
-#[command(
-    mut_args(of("interface", |arg| arg.required_unless_present("read").conflicts_with_all(["read", "salvage"])))
-)]
+#[command(mut_args(of("interface", |arg| arg.conflicts_with_all(["read", "salvage"]))))]
 pub(crate) struct InputArgs {
     #[command(flatten)]
     interface: InterfaceArg,
     #[command(flatten)]
-    read: ReadArg,
+    files: FilteredArgs,
     #[command(flatten)]
     salvage: SalvageArg,
     /// Do not put the interface into promiscuous mode
@@ -140,14 +170,58 @@ impl FileArgs {
 
     /// The plan for these files.
     pub(crate) fn plan(&self, files: &[PathBuf]) -> InputPlan {
-        self.tunnels.add_to(of_files(files, &self.salvage, &self.filter))
+        self.plan_of(Found { files: files.to_vec(), ..Found::default() })
+    }
+
+    /// The plan for files of which some were found in folders.
+    pub(crate) fn plan_of(&self, found: Found) -> InputPlan {
+        self.tunnels.add_to(of_files(found, &self.salvage, &self.filter))
     }
 }
 
 /// The files, and the filter for any input.
-fn of_files(files: &[PathBuf], salvage: &SalvageArg, filter: &FilterArg<String>) -> InputPlan {
-    let read = ReadPlan { files: files.to_vec(), salvage: **salvage, ..ReadPlan::default() };
-    InputPlan { read: (!files.is_empty()).then_some(read), filter: text(filter), ..InputPlan::default() }
+fn of_files(found: Found, salvage: &SalvageArg, filter: &FilterArg<String>) -> InputPlan {
+    let is_given = !found.files.is_empty();
+    let Found { files, in_folders } = found;
+    let read = ReadPlan { files, found: Arc::new(in_folders), salvage: **salvage, ..ReadPlan::default() };
+    InputPlan { read: is_given.then_some(read), filter: text(filter), ..InputPlan::default() }
+}
+
+impl CapturesArgs {
+    /// The files and folders, as they were given.
+    pub(crate) fn named(&self) -> &[PathBuf] {
+        &self.read
+    }
+
+    /// The files, those of folders too, but for `outputs`. A process that is confined finds none.
+    pub(crate) fn find(&self, outputs: &[&Path]) -> anyhow::Result<Found> {
+        capture_files::find(&self.read, outputs)
+    }
+}
+
+impl FilteredArgs {
+    /// As [`CapturesArgs::named`].
+    pub(crate) fn named(&self) -> &[PathBuf] {
+        &self.read
+    }
+
+    /// As [`CapturesArgs::find`].
+    pub(crate) fn find(&self, outputs: &[&Path]) -> anyhow::Result<Found> {
+        capture_files::find(&self.read, outputs)
+    }
+}
+
+impl FollowArg {
+    /// Refuses to wait for the end of a file that has its last name.
+    pub(crate) fn check(&self, found: &Found) -> anyhow::Result<()> {
+        let in_folder = found.in_folders.iter().next().filter(|_| **self);
+        in_folder.map_or(Ok(()), |file| {
+            bail!(
+                "--follow waits for more of one file until it is renamed, and {} is of a folder: name the file that grows",
+                file.display()
+            )
+        })
+    }
 }
 
 impl InputArgs {
@@ -161,21 +235,26 @@ impl InputArgs {
         &self.interface
     }
 
-    /// The files, as they were given.
+    /// The files and folders, as they were given.
     pub(crate) fn files(&self) -> &[PathBuf] {
-        &self.read
+        self.files.named()
     }
 
-    /// The plan of these lanes with this input: `files`, by the first of `cores` and as many lanes as `of_files`, or
-    /// the interfaces of `lanes`.
+    /// The files, those of folders too, but for `outputs`.
+    pub(crate) fn find(&self, outputs: &[&Path]) -> anyhow::Result<Found> {
+        self.files.find(outputs)
+    }
+
+    /// The plan of these lanes with this input: the files of `found`, by the first of `cores` and as many lanes as
+    /// `of_files`, or the interfaces of `lanes`.
     pub(crate) fn add_to(
         &self,
         (lanes, of_files): (InputPlan, Option<usize>),
-        files: &[PathBuf],
+        found: Found,
         cores: &[usize],
     ) -> InputPlan {
         let cpu = cores.first().copied();
-        let InputPlan { read, filter, .. } = self::of_files(files, &self.salvage, &self.filter);
+        let InputPlan { read, filter, .. } = self::of_files(found, &self.salvage, &self.filter);
         let read = read.map(|read| ReadPlan { cpu, lanes: of_files, ..read });
         InputPlan { read, filter, promiscuous: !self.no_promiscuous, count: *self.count, ..lanes }
     }
@@ -193,16 +272,20 @@ impl MeteredArgs {
         self.input.interfaces().iter().cloned().chain(files).collect::<Vec<_>>().join(", ")
     }
 
-    /// The plan. `snaplen_live` is the default of live packets, bytes.
+    /// The plan. `snaplen_live` is the default of live packets, bytes. What is in a folder that is read, and is one of
+    /// `outputs`, is no input.
     pub(crate) fn plan(
         &self,
         lanes: &LaneArgs,
         cores: &[usize],
         snaplen_live: u32,
+        outputs: &[&Path],
     ) -> anyhow::Result<InputPlan> {
         let names = interfaces_named(self.input.interfaces())?;
         let of_lanes = (lanes.plan(names, cores, 0), lanes.of_files());
-        let mut plan = self.input.add_to(of_lanes, self.input.files(), cores);
+        let found = self.input.find(outputs)?;
+        self.follow.check(&found)?;
+        let mut plan = self.input.add_to(of_lanes, found, cores);
         plan.read.iter_mut().for_each(|read| read.follow = *self.follow);
         let is_part = !self.tunnels.is_removing() && self.is_live();
         let snaplen = self.snaplen.unwrap_or(if is_part { snaplen_live } else { 0 });

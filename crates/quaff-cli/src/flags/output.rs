@@ -52,6 +52,19 @@ values! {
     Codec: units::codec;
 }
 
+impl WriteArg {
+    /// Takes the files away.
+    pub(crate) fn take(&mut self) -> Vec<PathBuf> {
+        std::mem::take(&mut self.write)
+    }
+}
+
+impl FlushArg {
+    pub(crate) fn set(&mut self, flush: Duration) {
+        self.flush = Some(flush);
+    }
+}
+
 /// Files that may be there already, and how many there may be.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Output")]
@@ -124,6 +137,20 @@ pub(crate) struct RotationArgs {
 }
 
 impl RotationArgs {
+    /// Sets what is given: the size and the time of a file, the number of files to keep and after which to stop.
+    pub(crate) fn set(
+        &mut self,
+        bytes: Option<u64>,
+        time: Option<Duration>,
+        keep: Option<u64>,
+        stop: Option<u64>,
+    ) {
+        self.folder.rotate_size = bytes.or(self.folder.rotate_size);
+        self.rotate_time = time.or(self.rotate_time);
+        self.folder.keep_files = keep.or(self.folder.keep_files);
+        self.stop_files = stop.or(self.stop_files);
+    }
+
     /// The plan of one folder, whose next file begins at `rotate_bytes`.
     pub(crate) fn plan(&self, dir: &Path, rotate_bytes: Option<u64>) -> anyhow::Result<DirPlan> {
         if dir.exists() && !dir.is_dir() {

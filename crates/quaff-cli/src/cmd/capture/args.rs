@@ -2,6 +2,7 @@
 
 use super::auto_stop::AutoStop;
 use super::edit::EditArgs;
+use super::habits::HabitArgs;
 use super::printer::PROGRAM;
 use crate::flags::{
     BufferArg, Bytes, CaptureCores, ClockArg, CompressArg, CopiesArg, DryRunArg, FlushArg, FollowArg,
@@ -44,7 +45,6 @@ use std::time::Duration;
 #[command(
     after_help = EXAMPLES,
     mut_args(of("read", |arg| arg.conflicts_with_all(["no_promiscuous", "time_stamp_type", "ring", "rt", "via"]))),
-    mut_args(of("write", |arg| arg.required_unless_present_any(["dir", "print", "dry_run", "dump_filter"]))),
     mut_args(of("dry_run", |arg| arg.alias("explain"))),
     mut_args(of("copies", |arg| arg.hide(true)))
 )]
@@ -108,13 +108,15 @@ pub(crate) struct Args {
     edit: EditArgs,
 
     #[command(flatten)]
-    write: WriteArg,
-    /// Print a line for each packet on stdout, made by tcpdump, while the capture is written to -w or --dir; without
-    /// those, print only
+    pub(super) write: WriteArg,
+    /// Print a line for each packet on stdout, made by tcpdump, while the capture is written to -w or --dir; where
+    /// neither is given, packets are printed anyway
     ///
     /// Disk writes never wait for tcpdump. Packets that it misses are counted as those of the live copy of --tee.
     #[arg(long, conflicts_with = "tee", help_heading = "Output")]
     pub(super) print: bool,
+    #[command(flatten)]
+    pub(super) habits: HabitArgs,
     #[command(flatten)]
     format: FormatArg,
     #[command(flatten, next_help_heading = "Output")]
@@ -126,7 +128,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", value_parser = units::bytes, help_heading = "Output")]
     pub(super) stop_size: Option<u64>,
     #[command(flatten)]
-    flush: FlushArg,
+    pub(super) flush: FlushArg,
     /// Write the packets of all lanes to stdout or a pipe in the order of their times
     ///
     /// A packet waits until no older one can come: for --flush and 0.2 s, or at most 1 s longer if a lane stands still,
@@ -204,7 +206,9 @@ const STDOUT: [&str; 4] = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
 
 const EXAMPLES: &str = "\
 Examples:
+  quaff capture -i eth0
   quaff capture -i eth0 -w all.pcapng
+  quaff capture -i eth0 -w web.pcapng tcp port 80
   quaff capture -i eth0 -i eth1 -f 'tcp port 443' -s 128 -d 5m -w tls.pcapng
   quaff capture -i any -w all.pcapng
   quaff capture -i eth0 --lanes 4 --spread addresses --dir /disk0 --dir /disk1
@@ -217,6 +221,7 @@ Examples:
   quaff capture -i eth0 -i eth1 -w - --ordered | tshark -r -
   quaff capture -i eth0 --decap erspan --inner 'tcp port 443' -w mirror.pcapng
   quaff capture -i eth0 -w - --tee /data --keep-size 100G | tshark -r -
+  quaff capture /data port 53 -w dns.pcapng
   quaff capture --read old.pcap.gz --salvage -w new.pcapng
   quaff capture --read day.pcapng --from +10m --to +20m -w part.pcapng
   quaff capture --read gtp.pcap --decap gtp --format pcap -w inner.pcap";
@@ -238,10 +243,19 @@ impl Args {
         !self.input.files().is_empty()
     }
 
+    /// The file of -w is stdout.
+    pub(super) fn is_to_stdout(&self) -> bool {
+        !self.write.is_empty() && self.written() == Output::Stdout
+    }
+
+    /// Packets are printed: it is asked for, or no output is named.
+    pub(super) fn is_printing(&self) -> bool {
+        self.print || (self.write.is_empty() && !self.is_into_folder() && !self.dump_filter)
+    }
+
     /// Returns whether someone waits for the packets, and not for a file.
     fn has_reader(&self) -> bool {
-        let to_stdout = !self.write.is_empty() && self.written() == Output::Stdout;
-        self.tee.is_some() || self.print || self.ordered || to_stdout
+        self.tee.is_some() || self.is_printing() || self.ordered || self.is_to_stdout()
     }
 
     /// The plan, with default sizes for this machine.
@@ -255,6 +269,9 @@ impl Args {
         let flush_default = Duration::from_millis(if self.has_reader() { 200 } else { 1000 });
         let (cores, writer_cpu) = self.cores.place(&names, lanes)?;
         let input = (self.lanes.plan(names, &cores, more_rings), self.lanes.of_files());
+        let outputs = self.rotation.folder.dir.iter().chain(&self.tee).chain(self.write.iter());
+        let found = self.input.find(&outputs.map(PathBuf::as_path).collect::<Vec<_>>())?;
+        self.follow.check(&found)?;
         let mut input = InputPlan {
             via: *self.via,
             take_from_host: self.take_from_host,
@@ -267,7 +284,7 @@ impl Args {
             time_source: *self.clock,
             real_time: self.rt,
             prove: self.prove,
-            ..self.tunnels.add_to(self.input.add_to(input, self.input.files(), &cores))
+            ..self.tunnels.add_to(self.input.add_to(input, found, &cores))
         };
         input.count = self.count();
         input.read.iter_mut().for_each(|read| read.follow = *self.follow);
@@ -355,7 +372,7 @@ impl Args {
     fn outputs(&self) -> anyhow::Result<(Output, Option<Output>)> {
         let output = self.output()?;
         let printed = || Output::Pipe(Pipe::to(PROGRAM));
-        if self.print && self.write.is_empty() && self.rotation.folder.dir.is_empty() {
+        if self.is_printing() && self.write.is_empty() && !self.is_into_folder() {
             if self.compress.is_some() {
                 bail!("--compress is for files, and tcpdump reads none: name one with -w or --dir");
             }

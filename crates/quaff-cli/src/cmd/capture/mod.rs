@@ -3,12 +3,15 @@
 mod args;
 mod auto_stop;
 mod edit;
+mod habits;
 mod incidents;
+mod native;
 mod printer;
 mod report;
 mod stop;
 
 pub(crate) use args::Args;
+pub(crate) use habits::instead_of;
 pub(crate) use report::{GONE, decap_words, ledger_text, places, terms};
 
 use incidents::Incidents;
@@ -34,13 +37,15 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     if args.list_interfaces {
         return interfaces::list(false);
     }
+    let args = args.native()?;
+    let prints = args.is_printing();
     let plan = args.plan()?.validate()?;
     if args.dump_filter {
         report::dump(&quaff::compiled_filters(&plan.input)?);
         return Ok(Exit::Done);
     }
     if *args.dry_run {
-        if args.print {
+        if prints {
             printer::find()?;
         }
         let found = quaff::dry_run(&plan)?;
@@ -51,8 +56,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         return Ok(Exit::Done);
     }
     let ledger = capture(&args, &plan)?;
-    report::ledger(&ledger, args.report.json, args.watch.quiet.is_set(), plan.takes_stdout() || args.print)?;
-    let has_words = !args.watch.quiet.is_set() && !(args.report.json && (plan.takes_stdout() || args.print));
+    report::ledger(&ledger, args.report.json, args.watch.quiet.is_set(), plan.takes_stdout() || prints)?;
+    let has_words = !args.watch.quiet.is_set() && !(args.report.json && (plan.takes_stdout() || prints));
     Ok(shell::ended(&ledger, has_words))
 }
 
@@ -61,12 +66,15 @@ pub(crate) fn capture(args: &Args, plan: &CapturePlan) -> anyhow::Result<Ledger>
     show::check_stdout(plan.takes_stdout())?;
     let mut settings = Settings::new(&args.watch, args.duration());
     // On one terminal, packets would be printed into the progress line.
-    settings.has_line &= !(args.print && std::io::stdout().is_terminal());
+    settings.has_line &= !(args.is_printing() && std::io::stdout().is_terminal());
     let mut shell = Shell::new(settings)?;
     let finding = (!args.watch.quiet.is_set()).then(|| worst_finding(plan));
     let planned = plan.clone();
     let user = plan.sandbox.as_ref().and_then(|sandbox| sandbox.user.as_deref());
-    let printer = args.pipe(plan).map(|pipe| Printer::start(pipe, user, shell.stop())).transpose()?;
+    let printer = args
+        .pipe(plan)
+        .map(|pipe| Printer::start(pipe, &args.habits.of_printing(), user, shell.stop()))
+        .transpose()?;
     let capture = shell.start(|stop| Capture::start(planned, stop))?;
     let finding = finding.and_then(|finding| finding.recv_timeout(LOOK_AT_MOST).ok());
     greet(&shell, args, plan, (&capture, finding));

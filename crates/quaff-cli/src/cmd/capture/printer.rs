@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 pub(super) const PROGRAM: &str = "tcpdump";
 /// Its paths on systems that have it for root alone.
 const ELSEWHERE: [&str; 2] = ["/usr/sbin/tcpdump", "/sbin/tcpdump"];
-/// No names of hosts, a line at a time, from stdin.
+/// No names of hosts, a line at a time, from stdin. Words of the user follow.
 const ARGS: [&str; 2] = ["-nlr", "-"];
 /// Beginnings of what it says on stderr without an error.
 const USUAL: [&str; 2] = ["reading from file -", "dropped privs to "];
@@ -47,8 +47,8 @@ pub(super) fn find() -> anyhow::Result<PathBuf> {
         std::env::split_paths(&path).map(|dir| dir.join(PROGRAM)).chain(ELSEWHERE.map(PathBuf::from));
     places.find(|place| place.is_file()).ok_or_else(|| {
         anyhow!(
-            "--print needs tcpdump, which is not installed: install it (apt install tcpdump, dnf install tcpdump), or \
-             leave --print out"
+            "packets are printed by tcpdump, which is not installed: install it (apt install tcpdump, dnf install \
+             tcpdump), or name a file with --write or a folder with --dir, without --print"
         )
     })
 }
@@ -76,18 +76,23 @@ struct Shared {
 }
 
 impl Printer {
-    /// Starts tcpdump as `user`, if there is one, and puts the end of the pipe to it into `pipe`. `stop` is raised when
-    /// the reader of stdout leaves.
-    pub(super) fn start(pipe: &Pipe, user: Option<&str>, stop: &Stop) -> anyhow::Result<Self> {
+    /// Starts tcpdump with `words` as `user`, if there is one, and puts the end of the pipe to it into `pipe`. `stop`
+    /// is raised when the reader of stdout leaves.
+    pub(super) fn start(
+        pipe: &Pipe,
+        words: &[String],
+        user: Option<&str>,
+        stop: &Stop,
+    ) -> anyhow::Result<Self> {
         ensure!(!was_stdout_closed(), "stdout is closed, and --print writes to it");
         let (path, relay) = (find()?, Relay::new().context("cannot use stdout")?);
         let user = user.map(User::find).transpose()?;
         let (ready, is_ready) = channel();
         let (shared, stop) = (Arc::<Shared>::default(), stop.clone());
-        let of_thread = shared.clone();
+        let (of_thread, words) = (shared.clone(), words.to_vec());
         let body = move || {
             // The receiver waits for it.
-            let (child, out, errors) = match spawn(&path, user.as_ref()) {
+            let (child, out, errors) = match spawn(&path, &words, user.as_ref()) {
                 Ok((end, child, out, errors)) => {
                     let _ = ready.send(Ok((end, Interrupt::here())));
                     (child, out, errors)
@@ -134,10 +139,14 @@ impl Printer {
 }
 
 /// Starts tcpdump from the calling thread.
-fn spawn(path: &Path, user: Option<&User>) -> anyhow::Result<(File, Child, ChildStdout, ChildStderr)> {
+fn spawn(
+    path: &Path,
+    words: &[String],
+    user: Option<&User>,
+) -> anyhow::Result<(File, Child, ChildStdout, ChildStderr)> {
     let rights = user.map(User::use_files).transpose()?;
     let mut command = Command::new(path);
-    command.args(ARGS).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.args(ARGS).args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     // ^C on a terminal ends the capture, and tcpdump with its input. What changes the user clears the last setting.
     command.process_group(0).reset_signals().leave_privileges().signal_on_parent_death(Signal::SIGKILL);
     let started = command.spawn().with_context(|| format!("cannot start {}", path.display()));

@@ -97,7 +97,7 @@ const EXAMPLES: &str = "\
 Examples:
   quaff flows -i eth0 -n udp://10.0.0.1:4739
   quaff flows -i eth0 -n udp://10.0.0.1:2055 -V 9 -T '%PROTOCOL %IN_BYTES'
-  quaff flows --read day.pcapng --jsonl flows.json --json
+  quaff flows day.pcapng --jsonl flows.json --json
   quaff flows -i eth0 --parquet /var/lib/flows --probe berlin-1
   quaff flows --read day.pcapng --decap vxlan --csv - --idle 10s
   quaff flows top -i eth0
@@ -141,7 +141,7 @@ impl Args {
             bail!("stdout can have one of --ledger and the files of records: name a file for the others");
         }
         let (input, meter) =
-            (self.input.plan(&self.lanes, &self.cpu, self.snaplen_live())?, self.meter_plan()?);
+            (self.input.plan(&self.lanes, &self.cpu, self.snaplen_live(), &[])?, self.meter_plan()?);
         let sinks = self.sinks.plan(&meter)?;
         let (is_round_robin, queue_records) = (self.sinks.round_robin, self.sinks.queue_records());
         let also_written = self.ledger.as_deref().into_iter().filter(|path| path.as_os_str() != "-");

@@ -1,6 +1,7 @@
 //! The sinks of `quaff flows`: collectors and files, as arguments and as plans.
 
 use super::parquet::ParquetArgs;
+use crate::capture_files::is_capture_file;
 use crate::flags::{FlushArg, of};
 use crate::units::{self, Choice, choice};
 use anyhow::{Context, anyhow, bail};
@@ -194,6 +195,14 @@ impl SinkArgs {
     pub(super) fn plan(&self, meter: &MeterPlan) -> anyhow::Result<Vec<SinkPlan>> {
         if self.jsonl.is_some() && self.has_old_name() {
             bail!("--json FILE is the old name of --jsonl FILE: give one of them");
+        }
+        if let Some(Some(path)) =
+            self.json.as_ref().filter(|path| path.as_deref().is_some_and(is_capture_file))
+        {
+            bail!(
+                "--json FILE writes records, and {} is a capture: name it before --json, or with -r",
+                path.display()
+            );
         }
         let (mut sinks, scene) = (Vec::new(), self.scene(meter)?);
         for url in &self.collector {

@@ -2,8 +2,8 @@
 
 use super::rewrite;
 use crate::flags::{
-    BufferArg, CoreArg, CountArg, LinkArg, LoopArg, MbpsArg, NoSandboxArg, PpsArg, RangesArgs, RateValue,
-    SendArgs, UtilArg, ViaArg, of, values,
+    BufferArg, CapturesArgs, CoreArg, CountArg, LinkArg, LoopArg, MbpsArg, NoSandboxArg, PpsArg, RangesArgs,
+    RateValue, SendArgs, UtilArg, ViaArg, of, values,
 };
 use crate::shell::{DurationArgs, ReportArgs, WatchArgs};
 use crate::units::{self, Choice, choice};
@@ -59,10 +59,8 @@ use std::time::Duration;
     mut_args(of("buffer", |arg| arg.alias("memory").help("Memory for frames; input that exceeds it is streamed [default: 256M]")))
 )]
 pub(crate) struct Args {
-    /// Capture files, in order; '-' is stdin
-    #[arg(value_name = "FILE", required = true)]
-    pub(crate) files: Vec<PathBuf>,
-
+    #[command(flatten)]
+    pub(super) input: CapturesArgs,
     /// Cache file of tcpprep, which assigns each packet to one of the two interfaces
     #[arg(long, value_name = "CACHE", requires = "out2", help_heading = "Input")]
     pub(crate) tcpprep: Option<PathBuf>,

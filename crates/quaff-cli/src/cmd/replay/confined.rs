@@ -21,15 +21,15 @@ struct Confined {
 #[derive(Clone, Default)]
 pub(super) struct Shared(Arc<Mutex<Option<Sandbox>>>);
 
-/// Inserts the sandbox between the files and the sender.
-pub(super) fn confined(feed: Box<dyn Feed>, args: &Args) -> (Box<dyn Feed>, Shared) {
+/// Inserts the sandbox between `files` and the sender.
+pub(super) fn confined(feed: Box<dyn Feed>, args: &Args, files: Vec<PathBuf>) -> (Box<dyn Feed>, Shared) {
     let sandbox = Shared::default();
-    let limits = (!*args.no_sandbox).then(|| limits(args));
+    let limits = (!*args.no_sandbox).then(|| limits(args, &files));
     (Box::new(Confined { feed, limits, sandbox: sandbox.clone() }), sandbox)
 }
 
-fn limits(args: &Args) -> Limits {
-    let read = args.files.iter().chain(&args.dual).chain(&args.tcpprep);
+fn limits(args: &Args, files: &[PathBuf]) -> Limits {
+    let read = files.iter().chain(&args.dual).chain(&args.tcpprep);
     let read: Vec<PathBuf> = read.filter(|path| path.as_os_str() != "-").cloned().collect();
     let written = args.send.write.iter().filter(|path| path.as_os_str() != "-");
     let write = written.map(|path| confined::folder(path)).collect();

@@ -1,9 +1,11 @@
 //! The frames of a replay, as its arguments choose them, and their rate.
 
 use super::args::Args;
+use crate::capture_files::Found;
 use anyhow::{Context as _, bail};
 use quaff_os::{Stop, rtnl};
 use quaff_send::{Feed, FilePlan, Layer, Rate, Ratio, merge};
+use std::sync::Arc;
 
 /// Inserts the rewriting of the flags.
 pub(super) fn rewritten(feed: Box<dyn Feed>, args: &Args) -> anyhow::Result<Box<dyn Feed>> {
@@ -18,10 +20,11 @@ pub(super) fn rewritten(feed: Box<dyn Feed>, args: &Args) -> anyhow::Result<Box<
     Ok(plan.apply(feed))
 }
 
-/// The feed of the files, or of both directions of a link.
-pub(super) fn source(args: &Args, stop: &Stop) -> anyhow::Result<Box<dyn Feed>> {
+/// The feed of the files that are `found`, or of both directions of a link.
+pub(super) fn source(args: &Args, found: &Found, stop: &Stop) -> anyhow::Result<Box<dyn Feed>> {
     let (include, exclude) = (args.ranges.include.clone(), args.ranges.exclude.clone());
-    let plan = FilePlan { files: args.files.clone(), include, exclude, cache: args.tcpprep.clone() };
+    let (files, in_folders) = (found.files.clone(), Arc::new(found.in_folders.clone()));
+    let plan = FilePlan { files, found: in_folders, include, exclude, cache: args.tcpprep.clone() };
     let other = FilePlan { files: args.dual.clone(), ..plan.clone() };
     let feed = plan.open(stop.clone())?;
     if args.dual.is_empty() { Ok(feed) } else { Ok(merge(feed, other.open(stop.clone())?)) }

@@ -52,13 +52,14 @@ pub(crate) fn execute_with(
     wrap: impl FnOnce(Box<dyn Feed>) -> Box<dyn Feed>,
     mut look: impl FnMut(&Snapshot),
 ) -> anyhow::Result<ReplayReport> {
-    if args.one_at_a_time && args.files.iter().any(|file| file.as_os_str() == "-") {
+    let found = args.input.find(&[])?;
+    if args.one_at_a_time && found.files.iter().any(|file| file.as_os_str() == "-") {
         bail!("stdin can be the input file or trigger the frames (--one-at-a-time), not both");
     }
     let mut watch = Watch::with(&args.watch, args.one_at_a_time, on_usr1)?;
     let (plan, stop) = (plan(args)?, Stop::default());
-    let feed = wrap(rewritten(source(args, &stop)?, args)?);
-    let (feed, sandbox) = confined::confined(feed, args);
+    let feed = wrap(rewritten(source(args, &found, &stop)?, args)?);
+    let (feed, sandbox) = confined::confined(feed, args, found.with_later_names());
     let report = quaff_send::replay(&plan, feed, stop, |snapshot, wait| {
         look(snapshot);
         watch.look(snapshot, wait)

@@ -54,7 +54,7 @@ pub(super) fn written(report: &ToFileReport, args: &Args, path: &Path) -> String
 }
 
 fn files(args: &Args) -> String {
-    match args.files.as_slice() {
+    match args.input.named() {
         [one] => name(&one.display().to_string()).into_owned(),
         many => format!("{} files", many.len()),
     }

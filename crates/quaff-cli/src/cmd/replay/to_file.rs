@@ -16,7 +16,8 @@ use std::time::Duration;
 pub(crate) fn write(args: &Args, path: &Path, on_usr1: OnUsr1) -> anyhow::Result<ToFileReport> {
     let is_same =
         |input: &PathBuf| canonicalize(input).is_ok_and(|input| canonicalize(path).ok() == Some(input));
-    if args.files.iter().any(is_same) {
+    let found = args.input.find(&[path])?;
+    if found.files.iter().any(is_same) {
         bail!("a file cannot be read and written at once: give another one to --write");
     }
     let plan = ToFilePlan {
@@ -31,8 +32,8 @@ pub(crate) fn write(args: &Args, path: &Path, on_usr1: OnUsr1) -> anyhow::Result
     plan.check()?;
     let mut watch = Watch::with(&args.watch, false, on_usr1)?;
     let file = packet_file::open(path)?;
-    let feed = rewritten(source(args, &Stop::default())?, args)?;
-    let (mut feed, sandbox) = confined::confined(feed, args);
+    let feed = rewritten(source(args, &found, &Stop::default())?, args)?;
+    let (mut feed, sandbox) = confined::confined(feed, args, found.with_later_names());
     feed.begin(false)?;
     let mut out = packet_file::begin(file, path)?;
     let look = |snapshot: &Snapshot| watch.look(snapshot, Duration::ZERO);

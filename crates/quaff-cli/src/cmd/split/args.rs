@@ -1,5 +1,6 @@
 //! The arguments of `quaff split`, and the plan they make.
 
+use crate::capture_files::Found;
 use crate::flags::{
     BufferArg, Bytes, CoreArg, DecapArgs, DryRunArg, ExecArg, FormatArg, FsyncArg, InputArgs, LaneArgs,
     OwnerArgs, PlanArg, SeedArg, WriteArg, of, reworded,
@@ -40,7 +41,6 @@ use std::time::Duration;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = EXAMPLES,
-    mut_args(of("interface", |arg| arg.required_unless_present("plan"))),
     mut_args(of("plan", |arg| arg
         .hide(true)
         .conflicts_with_all(["interface", "read", "dir", "write", "output", "exec"])
@@ -124,7 +124,7 @@ const EXEC: &str = "Member that is a command, which reads packets from stdin; re
 const EXAMPLES: &str = "\
 Examples:
   quaff split --members 4 --by addresses --read all.pcapng --dir parts
-  quaff split --read all.pcapng --members 4 --by ports --dry-run
+  quaff split all.pcapng --members 4 --by ports --dry-run
   quaff split -i eth0 --by ports -o eth1,eth2,eth3 --weights 2,1,1
   quaff split -i eth0 --decap -w /data1/a.pcapng -w /data2/b.pcapng
   quaff split -i eth0 --members 4 --exec 'cd m$QUAFF_MEMBER && zeek -r -'";
@@ -222,14 +222,18 @@ impl Args {
     }
 
     /// The files that are read, or analysed.
-    fn input_files(&self) -> &[PathBuf] {
-        if self.plan.is_empty() { self.input.files() } else { &self.plan }
+    fn found(&self) -> anyhow::Result<Found> {
+        let outputs: Vec<_> = self.dir.iter().chain(self.write.iter()).map(PathBuf::as_path).collect();
+        match self.plan.is_empty() {
+            true => self.input.find(&outputs),
+            false => Ok(Found { files: self.plan.to_vec(), ..Found::default() }),
+        }
     }
 
     fn input_plan(&self) -> anyhow::Result<InputPlan> {
         let cores = self.cpu.as_slice();
         let lanes = self.lanes.plan(interfaces_named(self.input.interfaces())?, cores, 0);
-        Ok(self.input.add_to((lanes, self.lanes.of_files()), self.input_files(), cores))
+        Ok(self.input.add_to((lanes, self.lanes.of_files()), self.found()?, cores))
     }
 
     /// The format of --format, or of the suffix of the first file.
@@ -240,7 +244,7 @@ impl Args {
 
     fn write_plan(&self, members: usize) -> anyhow::Result<WritePlan> {
         let least_bytes = members * MEMBER_BYTES;
-        let is_live = self.input_files().is_empty();
+        let is_live = self.input.files().is_empty() && self.plan.is_empty();
         let plan = WritePlan::with_buffer(
             self.buffer.map(|Bytes(bytes)| bytes),
             memory::default_free_bytes(),

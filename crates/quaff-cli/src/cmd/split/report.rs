@@ -1,6 +1,6 @@
 //! The report of `quaff split`: the shares as bars, then details.
 
-use crate::cmd::capture::terms;
+use crate::cmd::capture::{GONE, terms};
 use crate::shell::{Part, ReadProgress, resident_part};
 use crate::show::{self, Stream, name};
 use quaff::LaneGauges;
@@ -83,6 +83,9 @@ fn words(report: &Report, is_dry: bool, columns: Option<u16>) -> String {
             _ => "",
         };
         text += &format!("  {prefix}{}\n", name(note));
+    }
+    for missing in report.input.iter().flat_map(|input| &input.missing) {
+        text += &format!("  MISSING: {}, {GONE}\n", name(missing));
     }
     for damage in report.input.iter().flat_map(|input| &input.damages) {
         text += &format!("  DAMAGED: {}; the packets before it are split\n", name(damage));

@@ -3,7 +3,7 @@
 use super::input::RuleArgs;
 use super::report;
 use crate::exit::Exit;
-use crate::flags::{FileArgs, FilesArgs, ReadArg, USER_OF_FILES, UserArgs, of, reworded};
+use crate::flags::{FileArgs, FilesArgs, FilteredArgs, USER_OF_FILES, UserArgs, of, reworded};
 use crate::shell::{self, ONLY_ERRORS, ReportArgs, WatchArgs};
 use crate::show::{self, Stream};
 use anyhow::{bail, ensure};
@@ -25,16 +25,13 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = EXAMPLES,
-    mut_args(of("read", |arg| {
-        reworded(arg, "Capture file; '-' is stdin; repeat it to read several in order").required(true).num_args(1..)
-    })),
     mut_args(of("quiet", |arg| arg.help(ONLY_ERRORS))),
     mut_args(of("user", |arg| reworded(arg, USER_OF_FILES))),
     mut_args(of("max_files", |arg| arg.default_value("1M")))
 )]
 pub(super) struct Args {
     #[command(flatten)]
-    read: ReadArg,
+    input: FilteredArgs,
     #[command(flatten)]
     packets: FileArgs,
     #[command(flatten)]
@@ -63,11 +60,11 @@ pub(super) struct Args {
 
 const EXAMPLES: &str = "\
 Examples:
-  quaff streams extract --read day.pcapng --dir streams
-  quaff streams extract --read a.pcap b.pcap --dir streams -f 'port 80'
-  quaff streams extract --read mirror.pcapng --decap auto --dir streams --json
-  quaff streams extract --read day.pcapng --dir out --http-bodies
-  quaff streams extract --read day.pcapng --dir out --print-index | jq .client";
+  quaff streams extract day.pcapng --dir streams
+  quaff streams extract a.pcap b.pcap --dir streams port 80
+  quaff streams extract mirror.pcapng --decap auto --dir streams --json
+  quaff streams extract day.pcapng --dir out --http-bodies
+  quaff streams extract /data --dir out --print-index | jq .client";
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let report = super::run::read(args.plan()?, &args.watch, args.print_index)?;
@@ -97,7 +94,7 @@ impl Args {
         let dir = self.dir.clone();
         let extract = ExtractPlan { dir, index, overwrites, files_max, http_bodies: self.http_bodies };
         Ok(StreamsPlan {
-            input: self.packets.plan(&self.read),
+            input: self.packets.plan_of(self.input.find(&[&self.dir])?),
             track: self.rules.plan(None),
             reader: ReaderPlan::Extract(extract),
             also_written: if takes_stdout { vec![Output::Stdout] } else { Vec::new() },

@@ -1,6 +1,6 @@
 //! The words about a run on streams.
 
-use crate::cmd::capture::terms;
+use crate::cmd::capture::{GONE, terms};
 use crate::show::{self, name};
 use quaff::streams::{Gap, StreamsReport};
 
@@ -26,6 +26,9 @@ fn words(report: &StreamsReport) -> String {
     }
     text += &missing_words(report);
     text += &other_words(report);
+    for missing in report.input.iter().flat_map(|input| &input.missing) {
+        text += &format!("  MISSING: {}, {GONE}\n", name(missing));
+    }
     for damage in report.input.iter().flat_map(|input| &input.damages) {
         text += &format!("  DAMAGED: {}; the packets before it are read\n", name(damage));
     }

@@ -3,6 +3,7 @@
 use super::input::RuleArgs;
 use super::run::{progress, settings};
 use super::script_report;
+use crate::capture_files::is_capture;
 use crate::exit::Exit;
 use crate::flags::{CoresArg, FilesArgs, LaneArgs, MeteredArgs, UserArgs, of};
 use crate::shell::{self, Part, Product, ReadProgress, ReportArgs, Shell, WatchArgs};
@@ -72,11 +73,11 @@ const FORMATS: [&str; 2] = ["jsonl", "csv"];
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  quaff streams --read day.pcapng --script ports.lua
-  quaff streams --read day.pcapng --script http.lua dns.lua --out day
+  quaff streams day.pcapng --script ports.lua
+  quaff streams day.pcapng --script http.lua dns.lua --out day
   quaff streams -i eth0 --script scans.lua --set limit=100 --out scans
-  quaff streams --read a.pcapng --decap auto --script b.lua | jq .text
-  quaff streams extract --read day.pcapng --dir streams";
+  quaff streams a.pcapng --decap auto --script b.lua | jq .text
+  quaff streams extract day.pcapng --dir streams";
 
 pub(super) fn run(args: &ScriptArgs) -> anyhow::Result<Exit> {
     let plan = args.plan()?;
@@ -145,7 +146,8 @@ impl ScriptArgs {
         if memory_bytes < MEMORY_LEAST || call_time.is_zero() {
             bail!("--script-time is more than 0, --script-memory at least 1M");
         }
-        let input = self.input.plan(&self.lanes, &self.cpu, 0)?;
+        let outputs: Vec<_> = self.out.iter().map(PathBuf::as_path).collect();
+        let input = self.input.plan(&self.lanes, &self.cpu, 0, &outputs)?;
         let is_stdin = |path: &PathBuf| path.as_os_str() == "-";
         let of_input = input.read.iter().flat_map(|read| &read.files).filter(|path| is_stdin(path)).count();
         let of_scripts = self.script.iter().filter(|path| is_stdin(path)).count();
@@ -207,6 +209,11 @@ fn source(path: &Path, arguments: &BTreeMap<String, String>) -> anyhow::Result<S
         false => std::fs::File::open(path).and_then(|file| file.take(at_most).read_to_end(&mut bytes)),
     };
     read.with_context(|| format!("read the script {}", path.display()))?;
+    ensure!(
+        !is_capture(&bytes),
+        "--script takes all words after it, and {} is a capture: name it first, or with -r",
+        path.display()
+    );
     ensure!(bytes.len() <= TEXT_BYTES_MAX, "{} has more than 1 MiB: it is no script", path.display());
     let text = String::from_utf8(bytes);
     let text =

@@ -1,6 +1,6 @@
 //! The words about a run of scripts.
 
-use crate::cmd::capture::terms;
+use crate::cmd::capture::{GONE, terms};
 use crate::show::{self, name};
 use quaff::streams::{ScriptsReport, StreamSums};
 use quaff_script::ScriptTally;
@@ -34,6 +34,9 @@ fn words(report: &ScriptsReport) -> String {
             &format!("  {} with {}\n", show::number_of(report.files, "file"), show::bytes(report.file_bytes));
     }
     text += &missing_words(report);
+    for missing in report.input.iter().flat_map(|input| &input.missing) {
+        text += &format!("  MISSING: {}, {GONE}\n", name(missing));
+    }
     for damage in report.input.iter().flat_map(|input| &input.damages) {
         text += &format!("  DAMAGED: {}; the packets before it are read\n", name(damage));
     }

@@ -1,8 +1,8 @@
 //! The arguments of `quaff verify`.
 
 use crate::flags::{
-    AgainstArg, FilterArg, FollowArg, HtmlArg, InterfaceArg, LoopArg, NoSandboxArg, SalvageArg, SeedArg,
-    SnaplenArg, SpreadArgs, of,
+    AgainstArg, CapturesArgs, FilterArg, FollowArg, HtmlArg, InterfaceArg, LoopArg, NoSandboxArg, SalvageArg,
+    SeedArg, SnaplenArg, SpreadArgs, of,
 };
 use crate::shell::{DurationArgs, ReportArgs};
 use crate::units;
@@ -42,6 +42,7 @@ use std::path::PathBuf;
         .action(ArgAction::Set)
         .conflicts_with_all(["read", "salvage", "from_first", "expect", "against", "inject_loss"])
         .help("Watch an interface instead of a file: a line each second on stderr, and the report at the end"))),
+    mut_args(of("inputs", |arg| arg.help(INPUTS))),
     mut_args(of("duration", |arg| arg.requires("interface"))),
     mut_args(of("filter", |arg| arg.requires("interface"))),
     mut_args(of("turns", |arg| {
@@ -59,10 +60,8 @@ use std::path::PathBuf;
     }))
 )]
 pub(crate) struct Args {
-    /// Capture files, pcap or pcapng; '-' is stdin
-    #[arg(id = "read", required_unless_present = "interface", value_name = "FILE")]
-    pub(super) files: Vec<PathBuf>,
-
+    #[command(flatten)]
+    pub(super) input: CapturesArgs,
     #[command(flatten)]
     pub(super) interface: InterfaceArg,
     #[command(flatten, next_help_heading = "Input")]
@@ -121,6 +120,8 @@ pub(crate) struct Args {
     pub(super) no_sandbox: NoSandboxArg,
 }
 
+const INPUTS: &str = "Files to read, and folders with captures, as by -r. With -i the words are a tcpdump expression, as by -f";
+
 impl Args {
     /// An interface, not files.
     pub(crate) fn is_live(&self) -> bool {
@@ -131,7 +132,7 @@ impl Args {
 const EXAMPLES: &str = "\
 Examples:
   quaff verify all.pcapng
-  quaff verify --from-first /data/quaff-*.pcapng
+  quaff verify --from-first /data
   quaff verify --expect 500000 --json lab.pcapng
   quaff verify --against sent.pcap --loop 10 received.pcapng
   quaff verify office.pcap

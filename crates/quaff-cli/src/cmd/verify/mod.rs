@@ -25,6 +25,7 @@ use quaff_file::verify::{self, Injection, Options, Progress};
 use quaff_wire::fingerprint::Mask;
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use text::print;
@@ -36,15 +37,25 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     if let Some(interface) = args.interface.first() {
         return live::run(&args, interface);
     }
+    let found = args.input.find(&[])?;
+    args.follow.check(&found)?;
+    let (confined_to, files) = (found.with_later_names(), found.files);
     let follow = *args.follow;
     let shell = follow.then(|| Shell::new(Settings::default())).transpose()?;
     let stop = shell.as_ref().map(|shell| shell.stop().clone()).unwrap_or_default();
     let helpers = args.lanes.of_files().map(|lanes| lanes - 1);
-    let reading = read::Options { salvage: *args.salvage, follow, stop, helpers, ..read::Options::default() };
+    let reading = read::Options {
+        salvage: *args.salvage,
+        follow,
+        stop,
+        helpers,
+        found: Arc::new(found.in_folders),
+        ..read::Options::default()
+    };
     let written = args.html.as_deref().map(WrittenFile::open).transpose()?;
     if !*args.no_sandbox {
         let page: Vec<_> = args.html.iter().map(PathBuf::as_path).collect();
-        confined::to_files([&args.files[..], &args.against].concat(), &page)?;
+        confined::to_files([&confined_to[..], &args.against].concat(), &page)?;
     }
     let work = move || {
         if args.against.is_empty() {
@@ -53,12 +64,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
                 Injection { share, burst, seed }
             });
             let options = Options { from_first: args.from_first, expect: args.expect, inject, reading };
-            return check(&args.files, options, args.report.json, written);
+            return check(&files, options, args.report.json, written);
         }
         let snaplen = args.snaplen.map(|bytes| bytes as usize);
         let mask = Mask { macs: args.ignore_macs, ttl: args.ignore_ttl, snaplen };
         let options = Against { turns: args.turns.unwrap_or(1), expect: args.expect, mask, reading };
-        compare(&args.against, &args.files, options, args.report.json)
+        compare(&args.against, &files, options, args.report.json)
     };
     match shell {
         Some(mut shell) => shell.run(Checking(quaff_os::spawn("quaff-verify", work)?))?,

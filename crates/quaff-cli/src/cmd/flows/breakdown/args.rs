@@ -1,7 +1,10 @@
 //! The arguments of `quaff flows report`, and the plans that they make.
 
+use crate::capture_files::Found;
 use crate::cmd::flows::sums::BY;
-use crate::flags::{FileArgs, HtmlArg, MatchArg, NoSandboxArg, SpanArgs, TimeoutArgs, nanoseconds, of};
+use crate::flags::{
+    FileArgs, FilteredArgs, HtmlArg, MatchArg, NoSandboxArg, SpanArgs, TimeoutArgs, nanoseconds, of, reworded,
+};
 use crate::shell::{QuietArgs, ReportArgs};
 use crate::units::{self, choice};
 use anyhow::{bail, ensure};
@@ -13,7 +16,6 @@ use quaff_flow::collector::SinkPlan;
 use quaff_flow::plan::{ExtrasPlan, MeterPlan};
 use quaff_flow::summary::{By, Order, Query, Summary, SummaryPlan};
 use std::io::IsTerminal as _;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -30,15 +32,16 @@ use std::time::Duration;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = EXAMPLES,
+    mut_args(of("words", |arg| arg.help(WORDS))),
+    mut_args(of("read", |arg| reworded(arg, READ))),
     mut_args(of("html", |arg| arg.help("Write a page with pictures to FILE instead of tables"))),
     mut_args(of("quiet", |arg| arg.help("Print neither progress nor the sums of the run"))),
     mut_args(of("from", |arg| arg.help(FROM))),
     mut_args(of("to", |arg| arg.help("Sum only flows that had begun before TIME, written as for --from")))
 )]
 pub(in crate::cmd) struct Args {
-    /// Capture files, or segments of flow records, and folders with such files; '-' is stdin
-    #[arg(required = true, value_name = "FILE|DIR")]
-    pub(super) paths: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(super) input: FilteredArgs,
     #[command(flatten)]
     pub(super) packets: FileArgs,
     /// Sum only flows that match, with the words of tcpdump and nfdump, such as 'host 192.168.1.7 and port 443'
@@ -88,6 +91,11 @@ Examples:
   quaff flows report /data --where 'host 10.0.0.7 and port 443' --by flow
   quaff flows report day.pcapng --by application --top 20 --json
   quaff flows report day.pcapng --over 10s --html traffic.html";
+
+const WORDS: &str = "Captures, segments of flow records, and folders of one of them, as by -r; words after them are a \
+                     tcpdump expression, for captures";
+const READ: &str = "Read FILE, a capture or a segment of flow records, or those of the folder DIR; '-' is stdin; repeat \
+                    it to read several in order";
 
 /// Defaults of `--active` and `--idle`.
 const ACTIVE: Duration = Duration::from_secs(120);
@@ -203,10 +211,10 @@ impl Args {
         })
     }
 
-    pub(super) fn plan(&self, files: &[PathBuf], summary: &Arc<Mutex<Summary>>) -> FlowsPlan {
+    pub(super) fn plan(&self, found: Found, summary: &Arc<Mutex<Summary>>) -> FlowsPlan {
         let application = self.needs_applications() || self.by.contains(&By::Flow);
         FlowsPlan {
-            input: self.packets.plan(files),
+            input: self.packets.plan_of(found),
             meter: MeterPlan {
                 active_ns: nanoseconds(self.active()),
                 idle_ns: self.timeouts.idle_ns().unwrap_or(nanoseconds(IDLE)),

@@ -1,7 +1,7 @@
 //! The inputs of a report: capture files or segments of flow records, named or in folders, by their content. It reads
 //! no packet and no record.
 
-use crate::cmd::capture_files::{head, head_if_there, in_folder, is_capture};
+use crate::capture_files::{ensure_stdin_once, head, head_if_there, in_folder, is_capture};
 use crate::show::name;
 use anyhow::bail;
 use quaff_file::write::Suffix;
@@ -30,6 +30,7 @@ impl Inputs {
     ///
     /// Both kinds together are refused: they may have the same packets, which would count twice.
     pub(super) fn find(paths: &[PathBuf]) -> anyhow::Result<Self> {
+        ensure_stdin_once(paths)?;
         let (mut captures, mut segments) = (Vec::new(), Vec::new());
         for path in paths {
             let is_named = !path.is_dir();

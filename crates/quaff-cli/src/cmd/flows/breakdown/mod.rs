@@ -9,6 +9,7 @@ mod segments;
 pub(super) use args::Args;
 
 use super::report;
+use crate::capture_files::Found;
 use crate::confined;
 use crate::exit::Exit;
 use crate::shell::Settings;
@@ -24,7 +25,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let inputs = Inputs::find(&args.paths)?;
+    let inputs = Inputs::find(args.input.named())?;
     let page = args.html.as_deref().map(WrittenFile::open).transpose()?;
     match inputs {
         Inputs::Captures(files) => of_captures(args, &files, page),
@@ -34,11 +35,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
 
 fn of_captures(args: &Args, files: &[PathBuf], page: Option<WrittenFile>) -> anyhow::Result<Exit> {
     let summary = Arc::new(Mutex::new(Summary::new(args.summary()?)));
-    let mut plan = args.plan(files, &summary);
-    if let Some(read) = &mut plan.input.read {
-        let found = files.iter().filter(|file| !args.paths.contains(file));
-        read.found = Arc::new(found.cloned().collect());
-    }
+    let in_folders = files.iter().filter(|file| !args.input.named().contains(file)).cloned().collect();
+    let plan = args.plan(Found { files: files.to_vec(), in_folders }, &summary);
     let quiet = args.quiet.count();
     let settings = Settings { quiet, has_line: args.has_line(), ..Settings::default() };
     let report = super::metering::meter(plan, settings, &mut |_| {})?;

@@ -153,7 +153,7 @@ impl Args {
         let default = MeterPlan::default();
         let active_ns = if self.has_intervals() { self.piece().as_nanos() as u64 } else { default.active_ns };
         Ok(FlowsPlan {
-            input: self.input.plan(&self.lanes, &self.cpu, SNAPLEN_LIVE)?,
+            input: self.input.plan(&self.lanes, &self.cpu, SNAPLEN_LIVE, &[])?,
             meter: MeterPlan {
                 active_ns,
                 extras: ExtrasPlan { application: true, ..ExtrasPlan::default() },

@@ -1,0 +1,184 @@
+//! Options of `quaff capture` by the letters of tcpdump and dumpcap: how packets are printed, and when the next file
+//! begins. Where quaff has an option for the same, the letter sets that.
+
+use crate::units;
+use anyhow::bail;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use std::str::FromStr;
+use std::time::Duration;
+
+/// tcpdump's unit of `-C`, and dumpcap's of `filesize`, bytes.
+const MILLION: u64 = 1_000_000;
+const KB: u64 = 1000;
+
+/// Letters of tcpdump and dumpcap.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct HabitArgs {
+    /// Print the link-layer header of each packet too
+    #[arg(short = 'e', help_heading = "Printing")]
+    print_link: bool,
+    /// Print more of each packet; -vv and -vvv print still more
+    #[arg(short = 'v', action = clap::ArgAction::Count, help_heading = "Printing")]
+    verbose: u8,
+    /// Print the bytes of each packet in hexadecimal; -xx with the link-layer header
+    #[arg(short = 'x', action = clap::ArgAction::Count, help_heading = "Printing")]
+    hex: u8,
+    /// Print the bytes of each packet in hexadecimal and ASCII; -XX with the link-layer header
+    #[arg(short = 'X', action = clap::ArgAction::Count, help_heading = "Printing")]
+    hex_ascii: u8,
+    /// Print the bytes of each packet in ASCII
+    #[arg(short = 'A', action = clap::ArgAction::Count, help_heading = "Printing")]
+    ascii: u8,
+    /// Print no times; -tt seconds since 1970, -ttt since the packet before, -tttt with the date, -ttttt since the
+    /// first packet
+    #[arg(short = 't', action = clap::ArgAction::Count, help_heading = "Printing")]
+    times: u8,
+    /// Print absolute sequence numbers of TCP
+    #[arg(short = 'S', help_heading = "Printing")]
+    absolute: bool,
+    /// Print numbers instead of names, and each line at once, as is always done
+    #[arg(short = 'n', short_alias = 'l', action = clap::ArgAction::Count, help_heading = "Printing")]
+    _numbers: u8,
+    /// Pass each packet on at once: --flush 1ms
+    #[arg(short = 'U', conflicts_with = "flush", help_heading = "Output")]
+    pub(super) at_once: bool,
+    /// Start the next file before SIZE million bytes, or with K, M, G as --rotate-size; with -w FILE the files are
+    /// FILE-000000 and so on, in its folder
+    #[arg(short = 'C', value_name = "SIZE", value_parser = millions, conflicts_with = "rotate_size", help_heading = "Rotation")]
+    file_size: Option<u64>,
+    /// Start a file every SECONDS, as --rotate-time
+    #[arg(short = 'G', value_name = "SECONDS", value_parser = seconds, conflicts_with = "rotate_time", help_heading = "Rotation")]
+    file_time: Option<Duration>,
+    /// With -C keep the newest N files, as --keep-files; with -G stop after N files, as --stop-files
+    #[arg(short = 'W', value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Rotation")]
+    file_count: Option<u64>,
+    /// Start the next file at a condition of dumpcap: filesize:KB (1000 bytes), duration:SECONDS, interval:SECONDS;
+    /// keep the newest N with files:N; repeat it for more
+    #[arg(short = 'b', value_name = "CONDITION", help_heading = "Rotation")]
+    ring_parts: Vec<RingPart>,
+}
+
+/// Letters of tcpdump or dumpcap that mean nothing here, and what does the same.
+const INSTEAD: [(&str, &str); 10] = [
+    ("-B", "--ring SIZE is the kernel's ring, --buffer SIZE the memory between it and the disk"),
+    ("-E", "payload of IPsec is not decrypted"),
+    ("-F", "-f \"$(cat FILE)\" reads the filter of a file"),
+    ("-g", "--group NAME lets a group read the files"),
+    ("-I", "'iw dev IF set type monitor' makes an interface a monitor before the capture"),
+    ("-P", "--format pcap, or a name that ends in .pcap, is the older format"),
+    ("-Q", "--incoming captures only packets that arrive"),
+    ("-V", "-r FILE reads a file, and may be repeated"),
+    ("-Z", "--user NAME gives the rights away"),
+    ("-z", "--exec CMD runs after each complete file of --dir"),
+];
+
+/// The option to type in the place of a letter of tcpdump or dumpcap.
+pub(crate) fn instead_of(error: &clap::Error) -> Option<String> {
+    let ContextValue::String(letter) = error.get(ContextKind::InvalidArg)? else { return None };
+    let (_, words) =
+        INSTEAD.iter().find(|(of, _)| error.kind() == ErrorKind::UnknownArgument && of == letter)?;
+    Some(format!("{letter} is of tcpdump or dumpcap; here {words}"))
+}
+
+/// A condition of dumpcap's `-b`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum RingPart {
+    /// Bytes.
+    FileSize(u64),
+    Time(Duration),
+    Files(u64),
+}
+
+impl FromStr for RingPart {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        const KNOWN: &str = "filesize:KB, duration:SECONDS, interval:SECONDS or files:N";
+        let Some((what, value)) = text.split_once(':') else { return Err(format!("expected {KNOWN}")) };
+        let number = || match value.trim().parse::<u64>() {
+            Ok(number) if number > 0 => Ok(number),
+            _ => Err(format!("'{value}' is no whole number above 0")),
+        };
+        match what.trim() {
+            "filesize" => Ok(Self::FileSize(number()?.checked_mul(KB).ok_or("that is too large")?)),
+            "duration" | "interval" => seconds(value.trim()).map(Self::Time),
+            "files" => number().map(Self::Files),
+            "packets" => {
+                Err("files are begun by size (filesize:KB) or by time (duration:SECONDS)".to_owned())
+            }
+            "nametimenum" => Err("names are those of --name".to_owned()),
+            "printname" => Err("--exec 'echo' prints the name of each complete file".to_owned()),
+            other => Err(format!("unknown condition '{other}': expected {KNOWN}")),
+        }
+    }
+}
+
+/// A rotation in this program's words.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Rotation {
+    pub(super) bytes: Option<u64>,
+    pub(super) time: Option<Duration>,
+    pub(super) keep: Option<u64>,
+    pub(super) stop: Option<u64>,
+}
+
+impl HabitArgs {
+    /// Words for tcpdump.
+    pub(super) fn of_printing(&self) -> Vec<String> {
+        let repeated = [
+            ('e', u8::from(self.print_link)),
+            ('v', self.verbose),
+            ('x', self.hex),
+            ('X', self.hex_ascii),
+            ('A', self.ascii),
+            ('t', self.times),
+            ('S', u8::from(self.absolute)),
+        ];
+        let given = repeated.into_iter().filter(|(_, times)| *times > 0);
+        given.map(|(letter, times)| format!("-{}", letter.to_string().repeat(times.into()))).collect()
+    }
+
+    /// The rotation that is asked for; `None` without one.
+    pub(super) fn rotation(&self) -> anyhow::Result<Option<Rotation>> {
+        let least = |of: fn(&RingPart) -> Option<u64>| self.ring_parts.iter().filter_map(of).min();
+        let time = self.ring_parts.iter().filter_map(|part| match part {
+            RingPart::Time(time) => Some(*time),
+            _ => None,
+        });
+        let size = least(|part| if let RingPart::FileSize(bytes) = part { Some(*bytes) } else { None });
+        let files = least(|part| if let RingPart::Files(files) = part { Some(*files) } else { None });
+        let (of_size, of_time) = match (self.file_count, self.file_size, self.file_time) {
+            (None, ..) => (None, None),
+            (Some(_), None, None) => bail!("-W is the number of files of -C or -G: give one of them too"),
+            (Some(_), Some(_), Some(_)) => {
+                bail!("-W with -C and -G: --keep-files keeps the newest N files, --stop-files stops after N")
+            }
+            (files, Some(_), _) => (files, None),
+            (files, ..) => (None, files),
+        };
+        let rotation = Rotation {
+            bytes: self.file_size.into_iter().chain(size).min(),
+            time: time.chain(self.file_time).min(),
+            keep: of_size.into_iter().chain(files).min(),
+            stop: of_time,
+        };
+        Ok((rotation != Rotation::default()).then_some(rotation))
+    }
+}
+
+/// Millions of bytes, or a size with a unit.
+fn millions(text: &str) -> Result<u64, String> {
+    match text.parse::<u64>() {
+        Ok(number) => number.checked_mul(MILLION).ok_or_else(|| format!("'{text}' is too large")),
+        Err(_) => units::bytes(text),
+    }
+}
+
+/// A whole number of seconds, or a time with a unit.
+fn seconds(text: &str) -> Result<Duration, String> {
+    match text.parse::<u64>() {
+        Ok(0) => Err("a file needs a time above 0".to_owned()),
+        Ok(seconds) => Ok(Duration::from_secs(seconds)),
+        Err(_) => units::duration(text),
+    }
+}
