@@ -6,6 +6,9 @@ use thiserror::Error;
 
 /// Maximum length of a block or record that is read as a whole, as in Wireshark. Skipped blocks may be longer.
 pub(crate) const UNIT_BYTES_MAX: u32 = 16 << 20;
+/// Maximum length of a unit of which a recorder may have written a part: twice a packet of the largest snaplen, so that
+/// there is room for its options. Blocks up to it are read as a whole, also those that are skipped.
+pub(crate) const UNFINISHED_BYTES_MAX: u32 = 512 << 10;
 
 /// One item of a capture file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -328,9 +331,13 @@ impl Damage {
         Self { offset: 0, unit: Unit::FileHeader, reason }
     }
 
-    /// Returns whether the file ends inside a unit that is whole as far as it goes.
+    /// Returns whether the file ends inside a unit that is no longer than those of a recorder.
     pub fn is_cut(&self) -> bool {
-        matches!(self.reason, Reason::CutOff(_))
+        let is_usual = match self.unit {
+            Unit::Block(bytes) | Unit::Record(bytes) => bytes <= UNFINISHED_BYTES_MAX,
+            Unit::FileHeader | Unit::BlockHead | Unit::RecordHead => true,
+        };
+        is_usual && matches!(self.reason, Reason::CutOff(_))
     }
 }
 

@@ -124,10 +124,6 @@ fn survey_file(path: &Path, salvage: bool, layout: &Layout) -> FileInfo {
         done => done.map(|_| ()),
     };
     if let Err(error) = done {
-        if error.is_cut() && read::finished(path).is_some() {
-            info.notes.push(read::unfinished_note(path));
-            return info;
-        }
         info.broken = match &error {
             Error::Damage { damage, .. } => Some(Break { offset: damage.offset, reason: damage.to_string() }),
             Error::Corrupt { corruption, .. } => {
@@ -151,7 +147,7 @@ fn plain(path: &Path, layout: &Layout, info: &mut FileInfo) -> Result<bool, Erro
     }
     let identity = window.identity()?;
     let (_, _, size) = identity;
-    let mut walk = Walk::new(&mut window);
+    let mut walk = Walk::new(&mut window, read::finished(path).is_some());
     let done = if layout.threads > 1 && size >= layout.large_bytes {
         let windows = (0..layout.threads).map_while(|_| Window::open(path, layout.cached_bytes).ok());
         // Another file may have taken the name meanwhile.
@@ -163,8 +159,11 @@ fn plain(path: &Path, layout: &Layout, info: &mut FileInfo) -> Result<bool, Erro
     } else {
         walk.serial()
     };
-    let Walk { decoder, survey, .. } = walk;
+    let Walk { decoder, survey, unfinished_bytes, .. } = walk;
     fill(info, survey, decoder, path);
+    if unfinished_bytes > 0 {
+        info.notes.push(read::unfinished_note(path, unfinished_bytes, "packet"));
+    }
     match done {
         Ok(()) => Ok(true),
         Err(WalkError::Io(error)) => Err(read_error(error)),

@@ -299,6 +299,30 @@ fn a_long_file_in_good_order_is_joined_from_its_parts() {
 }
 
 #[test]
+fn only_the_end_of_a_file_that_is_being_written_may_be_unfinished() {
+    let packet = |_| Unit::Packet { interface: 0, step_ns: 1000, bytes: 900, cut: 0, drops: 0 };
+    let units: Vec<_> = (0..200).map(packet).collect();
+    for is_pcapng in [true, false] {
+        let (bytes, before) = (written(&units, is_pcapng).0, written(&units[..199], is_pcapng).0.len());
+        let survey_of = |bytes: &[u8]| {
+            let mut file = tempfile::Builder::new().suffix(".part").tempfile().unwrap();
+            file.write_all(bytes).unwrap();
+            surveyed(&file)
+        };
+        let info = survey_of(&bytes[..before + 30]);
+        assert_eq!((info.packets, info.error), (199, None));
+        assert!(info.notes[0].ends_with("30 bytes of an unfinished packet"), "{:?}", info.notes);
+        // The length of a packet in the middle, which takes the rest.
+        let middle = written(&units[..150], is_pcapng).0.len();
+        let mut damaged = bytes.clone();
+        let at = middle + if is_pcapng { 4 } else { 8 };
+        damaged[at..at + 4].copy_from_slice(&200_000u32.to_ne_bytes());
+        let info = survey_of(&damaged);
+        assert_eq!((info.packets, info.error.is_some()), (150, true));
+    }
+}
+
+#[test]
 fn files_that_are_none_are_unreadable_and_named() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);

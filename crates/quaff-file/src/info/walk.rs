@@ -81,12 +81,17 @@ pub(super) struct Walk<'a> {
     pub(super) survey: Survey,
     /// Number of the current section, and of its interfaces.
     section: u64,
+    /// The file is being written: it may end inside a packet.
+    is_part: bool,
+    /// Bytes of that packet.
+    pub(super) unfinished_bytes: u64,
 }
 
 impl<'a> Walk<'a> {
     /// A walk from the start of a file.
-    pub(super) fn new(window: &'a mut Window) -> Self {
-        Self { window, decoder: Decoder::default(), survey: Survey::default(), section: 0 }
+    pub(super) fn new(window: &'a mut Window, is_part: bool) -> Self {
+        let (decoder, survey) = (Decoder::default(), Survey::default());
+        Self { window, decoder, survey, section: 0, is_part, unfinished_bytes: 0 }
     }
 
     /// Walks over the whole file, on this thread.
@@ -209,11 +214,19 @@ impl<'a> Walk<'a> {
     fn until(&mut self, stop: u64) -> Result<Walked, WalkError> {
         self.decoder.stop_at(stop);
         let (survey, section) = (&mut self.survey, &mut self.section);
-        walk(self.window, &mut self.decoder, |item| {
+        let walked = walk(self.window, &mut self.decoder, |item| {
             *section += u64::from(matches!(item, Item::Section(_)));
             survey.item(item);
             true
-        })
+        });
+        match walked {
+            Err(WalkError::Damage(damage)) if self.is_part && damage.is_cut() => {
+                let unfinished = self.decoder.end_unfinished(self.window.bytes());
+                self.unfinished_bytes = unfinished.map_err(WalkError::Damage)?;
+                Ok(Walked::Ended)
+            }
+            walked => walked,
+        }
     }
 }
 

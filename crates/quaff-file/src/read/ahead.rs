@@ -7,10 +7,11 @@
 
 use super::Options;
 use super::crew::Crew;
-use super::decompress::{CompressedInput, Compression, Decompressor, Failure, MAGIC_BYTES};
+use super::decompress::{CompressedInput, Compression, Corruption, Decompressor, Failure, MAGIC_BYTES};
 use super::input::Input;
 use super::look::{Board, MakeLook};
 use super::part::{Next, Part, Room};
+use super::unfinished::{finished, unfinished_frame};
 use super::unpack::{Packed, Unpackers};
 use quaff_os::{Buffer, Result};
 use quaff_wire::decode::Decoder;
@@ -43,6 +44,8 @@ pub(super) struct ReadAhead {
     /// The state from which a crew looks at parts.
     board: Board,
     has_look: bool,
+    /// Another handle of a file that is being written, to look at its end.
+    unfinished: Option<File>,
 }
 
 /// Parts that the decoder reads itself before a thread does: the first one shows what the file is, and a small file
@@ -119,7 +122,9 @@ enum Feed {
 impl ReadAhead {
     /// Opens `path`, `-` for standard input, and begins to read.
     pub(super) fn open(path: &Path, options: &Options) -> Result<Self> {
-        let feed = Feed::New(Input::open(path, options)?);
+        let input = Input::open(path, options)?;
+        let unfinished = finished(path).and_then(|_| input.regular()).map(|(file, _)| file);
+        let feed = Feed::New(input);
         let (state, bytes) = (Arc::new(FileState::default()), options.buffer_bytes.unwrap_or(BUFFER_BYTES));
         // A followed file waits for its writer, so its reader is a thread.
         let reading = match options.follow {
@@ -128,7 +133,8 @@ impl ReadAhead {
         };
         let (helpers, is_given) = (options.helpers.unwrap_or_else(other_cores), options.helpers.is_some());
         let (is_beside_others, board) = (options.is_beside_others, Board::default());
-        Ok(Self { reading, state, bytes, helpers, is_given, is_beside_others, board, has_look: false })
+        let has_look = false;
+        Ok(Self { reading, state, bytes, helpers, is_given, is_beside_others, board, has_look, unfinished })
     }
 
     /// Returns whether threads would look at parts of the file.
@@ -257,9 +263,19 @@ impl ReadAhead {
 
     /// Returns the name of the compression, once the first part has been read.
     pub(super) fn compression(&self) -> Option<&'static str> {
+        self.known_compression().map(Compression::name)
+    }
+
+    fn known_compression(&self) -> Option<Compression> {
         let all = [Compression::Gzip, Compression::Zstd, Compression::Lz4];
         let place = self.state.compression.load(Ordering::Relaxed).checked_sub(1)?;
-        all.get(place as usize).map(|compression| compression.name())
+        all.get(place as usize).copied()
+    }
+
+    /// Returns the length of the frame that a file ends inside, if it is being written and the frame is its last one.
+    pub(super) fn unfinished_frame(&self, corruption: &Corruption) -> Option<u64> {
+        let (file, place) = (self.unfinished.as_ref()?, corruption.cut_frame.clone()?);
+        unfinished_frame(file, self.known_compression()?, place)
     }
 
     /// Returns the number of compressed bytes used so far.

@@ -8,9 +8,9 @@ use super::ahead::ReadAhead;
 use super::decompress::{Corruption, Failure};
 use super::look::{Glance, MakeLook, Seen};
 use super::part::{Next, Part};
+use super::unfinished::{finished, is_gone, unfinished_note};
 use quaff_wire::decode::{Corrections, Damage, Decoder, Format, Frame, Item, Step};
 use quaff_wire::pcap::RecordLayout;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -86,37 +86,8 @@ pub struct CaptureFile {
     /// Damaged bytes skipped so far.
     pub skipped: SkippedBytes,
     first_damage: Option<Damage>,
-    /// It ended inside a packet, and its name says that it is being written.
-    is_unfinished: bool,
-}
-
-impl Error {
-    /// Returns whether the file ends inside a unit, as one does that is being written.
-    pub fn is_cut(&self) -> bool {
-        match self {
-            Self::Os(_) => false,
-            Self::Damage { damage, .. } => damage.is_cut(),
-            Self::Corrupt { corruption, .. } => corruption.is_cut,
-        }
-    }
-}
-
-/// The name that a file of a rotation gets when it is complete; `None` if it has that name.
-pub fn finished(path: &Path) -> Option<PathBuf> {
-    path.extension().is_some_and(|end| end == "part").then(|| path.with_extension(""))
-}
-
-/// Returns whether a path names nothing, not even a link.
-pub fn is_gone(path: &Path) -> bool {
-    path.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound)
-}
-
-/// The note on a file that is being written.
-pub(crate) fn unfinished_note(path: &Path) -> String {
-    format!(
-        "{} is being written, or its recorder was killed: it is read up to its last whole packet",
-        path.display()
-    )
+    /// The bytes at its end that are an unfinished packet or frame, and which; its name says that it is being written.
+    unfinished: Option<(u64, &'static str)>,
 }
 
 /// Takes the results of its looks.
@@ -164,7 +135,7 @@ impl CaptureFile {
             looked: None,
             skipped: SkippedBytes::default(),
             first_damage: None,
-            is_unfinished: false,
+            unfinished: None,
         })
     }
 
@@ -407,15 +378,30 @@ impl CaptureFile {
         self.needed = 0;
     }
 
-    /// Returns the result of the whole file. One that is being written may end inside a packet.
+    /// Returns the result of the whole file. One that is being written may end inside a packet, or inside a frame.
     fn end(&mut self) -> Result<(), Error> {
-        let damaged = |damage| Error::Damage { path: self.path.clone(), damage };
-        let ended = match self.failure.take() {
-            Some(failure) => Err(failure),
-            None => self.decoder.end(&self.bytes()[self.at()..]).map_err(damaged),
+        let failure = self.failure.take();
+        let rest = &self.bytes()[self.at()..];
+        let ended = match finished(&self.path) {
+            Some(_) => self.decoder.end_unfinished(rest),
+            None => self.decoder.end(rest).map(|()| 0),
         };
-        self.is_unfinished = finished(&self.path).is_some() && ended.as_ref().is_err_and(Error::is_cut);
-        if self.is_unfinished { Ok(()) } else { ended }
+        let unfinished = match failure {
+            Some(failure) => match self.unfinished_frame(&failure) {
+                Some(bytes) if ended.is_ok() => (bytes, "frame"),
+                _ => return Err(failure),
+            },
+            None => (ended.map_err(|damage| Error::Damage { path: self.path.clone(), damage })?, "packet"),
+        };
+        self.unfinished = Some(unfinished).filter(|(bytes, _)| *bytes > 0);
+        Ok(())
+    }
+
+    fn unfinished_frame(&self, failure: &Error) -> Option<u64> {
+        match failure {
+            Error::Corrupt { corruption, .. } => self.ahead.unfinished_frame(corruption),
+            Error::Os(_) | Error::Damage { .. } => None,
+        }
     }
 
     fn at(&self) -> usize {
@@ -454,8 +440,8 @@ impl CaptureFile {
     pub fn notes(&mut self) -> Vec<String> {
         let corrected = self.corrections();
         let mut notes = correction_notes(&self.path, corrected);
-        if self.is_unfinished {
-            notes.push(unfinished_note(&self.path));
+        if let Some((bytes, unit)) = self.unfinished {
+            notes.push(unfinished_note(&self.path, bytes, unit));
         }
         let path = self.path.display();
         if let Some(layout) = self.decoder.layout().filter(|layout| *layout != RecordLayout::Standard) {
@@ -517,237 +503,4 @@ impl SkippedBytes {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::read::Compression;
-    use crate::write::{Codec, CompressedWriter};
-    use quaff_wire::Record;
-    use quaff_wire::pcapng::{Interface, Section, epb, epb_bytes, idb, padding, shb};
-    use std::io::Write;
-    use std::os::fd::AsRawFd;
-
-    /// Longer than a few pieces, with frames and a block without meaning across their seams.
-    fn long_file() -> Vec<u8> {
-        let mut file = Vec::new();
-        shb(&mut file, &Section::default());
-        idb(&mut file, &Interface { linktype: 1, ..Interface::default() });
-        let content: Vec<u8> = (0..70_000).map(|i| (i % 251) as u8).collect();
-        for i in 0..400 {
-            let bytes = &content[..(i * 7919) % 70_000];
-            let record = Record { time_ns: i as u64, bytes, len: bytes.len() as u32, ..Record::default() };
-            let mut room = vec![0; epb_bytes(bytes.len())];
-            let written = epb(&mut room, 0, &record);
-            file.extend_from_slice(&room[..written]);
-            if i == 150 {
-                let mut meaningless = vec![0; 9 << 20];
-                padding(&mut meaningless);
-                file.extend(meaningless);
-            }
-        }
-        file
-    }
-
-    fn read(path: &Path) -> (Vec<String>, Option<String>) {
-        let mut file = CaptureFile::open(path).unwrap();
-        let mut items = Vec::new();
-        loop {
-            match file.pull(|item| items.push(digest(&item))) {
-                Ok(true) => {}
-                Ok(false) => return (items, None),
-                Err(error) => return (items, Some(error.to_string())),
-            }
-        }
-    }
-
-    #[test]
-    fn only_a_file_that_is_being_written_may_end_inside_a_packet() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = long_file();
-        let cut = &file[..file.len() - 5];
-        let mut compressed = Vec::new();
-        let mut zstd = CompressedWriter::new(&mut compressed, Codec::fastest(Compression::Zstd)).unwrap();
-        zstd.write_all(&file).unwrap();
-        zstd.flush().unwrap();
-        drop(zstd);
-        for (name, bytes) in [("a.pcapng", cut), ("a.pcapng.zst", &compressed[..compressed.len() / 2])] {
-            let whole = dir.path().join(name);
-            let part = dir.path().join(format!("{name}.part"));
-            std::fs::write(&whole, bytes).unwrap();
-            std::fs::copy(&whole, &part).unwrap();
-            let (expected, error) = read(&whole);
-            assert!(error.is_some() && expected.len() > 100, "{name}: {error:?}");
-            assert_eq!(read(&part), (expected, None), "{name}");
-            // Damage is none that a writer leaves.
-            let mut damaged = bytes.to_vec();
-            // Up to behind the end of the second packet, or in the middle of the compressed bytes.
-            let at = if name.ends_with("zst") { bytes.len() / 3 } else { 200 };
-            let end = (at + 9000).min(bytes.len() / 3 * 2);
-            damaged[at..end].fill(0xff);
-            std::fs::write(&part, damaged).unwrap();
-            assert!(read(&part).1.is_some(), "{name}");
-        }
-    }
-
-    #[test]
-    fn a_file_of_a_folder_may_get_its_last_name_or_be_gone() {
-        let dir = tempfile::tempdir().unwrap();
-        let [part, whole] = ["a.pcapng.part", "a.pcapng"].map(|name| dir.path().join(name));
-        let open = |path: &Path, found: &[PathBuf]| {
-            let found = std::sync::Arc::new(found.iter().cloned().collect());
-            CaptureFile::open_there(path, Options { found, ..Options::default() })
-        };
-        let in_folder = [part.clone(), whole.clone()];
-        assert!(open(&part, &in_folder).unwrap().is_none());
-        assert!(open(&part, &[]).is_err(), "one that was named is an error");
-        std::fs::write(&whole, long_file()).unwrap();
-        assert!(open(&part, &in_folder).unwrap().is_some());
-        assert!(open(&whole, &in_folder).unwrap().is_some());
-    }
-
-    fn digest(item: &Item<'_>) -> String {
-        match item {
-            Item::Frame(frame) => {
-                let expected = (0..frame.data.len()).all(|i| frame.data[i] == (i % 251) as u8);
-                format!("{} {} {expected}", frame.time_ns, frame.data.len())
-            }
-            other => format!("{other:?}"),
-        }
-    }
-
-    /// A pcap file of frames, some of them empty, in parts.
-    fn pcap_file() -> Vec<u8> {
-        let mut file = [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 262_144, 1].map(u32::to_le_bytes).concat();
-        let content: Vec<u8> = (0..70_000).map(|i| (i % 251) as u8).collect();
-        for i in 0..400u32 {
-            let length = if i % 50 == 0 { 0 } else { i * 7919 % 70_000 };
-            file.extend([i + 1, i, length, length].map(u32::to_le_bytes).concat());
-            file.extend(&content[..length as usize]);
-        }
-        file
-    }
-
-    /// Digests, and the number of packets that came the quick way.
-    #[derive(Default)]
-    struct Quick(Vec<String>, usize);
-
-    impl TakeSeen for Quick {
-        fn make_look(&self) -> Option<MakeLook> {
-            None
-        }
-
-        fn take_seen(&mut self, _: &mut Seen) {}
-    }
-
-    #[test]
-    fn the_quick_way_gives_the_same_items() {
-        let mut cut = pcap_file();
-        cut.truncate(cut.len() - 7);
-        for bytes in [long_file(), pcap_file(), cut] {
-            let (file, mut items) = (on_disk(&bytes), Quick::default());
-            let mut quick = CaptureFile::open(file.path()).unwrap();
-            let error = loop {
-                let pulled = quick.pull_into(
-                    &mut items,
-                    |Quick(items, quick), frame| {
-                        items.push(digest(&Item::Frame(*frame)));
-                        *quick += 1;
-                    },
-                    |Quick(items, _), item| items.push(digest(item)),
-                );
-                match pulled {
-                    Ok(true) => {}
-                    Ok(false) => break None,
-                    Err(error) => break Some(error.to_string()),
-                }
-            };
-            let is_pcap = bytes[0] == 0xd4;
-            assert!((items.0, error) == read(file.path()) && (items.1 > 300) == is_pcap, "{}", items.1);
-        }
-    }
-
-    fn at_once(file: &[u8]) -> Vec<String> {
-        let (mut items, mut rest, mut decoder) = (Vec::new(), file, Decoder::default());
-        while let Step::Item(item) = decoder.next(&mut rest).unwrap() {
-            items.push(digest(&item));
-        }
-        items
-    }
-
-    fn on_disk(bytes: &[u8]) -> tempfile::NamedTempFile {
-        let mut file = tempfile::NamedTempFile::new().unwrap();
-        file.write_all(bytes).unwrap();
-        file
-    }
-
-    #[test]
-    fn a_long_file_is_read_as_if_it_were_in_memory() {
-        let bytes = long_file();
-        assert!(bytes.len() > 20 << 20);
-        let (items, error) = read(on_disk(&bytes).path());
-        assert_eq!((items.len(), error), (402, None));
-        assert!(items == at_once(&bytes));
-    }
-
-    /// On one core the decoder reads what is in the page cache itself, and a thread the rest.
-    #[test]
-    fn a_file_is_read_on_one_core_as_on_many() {
-        let bytes = long_file();
-        let file = on_disk(&bytes);
-        let on_one_core = |path: &Path| {
-            let path = path.to_owned();
-            let reader = std::thread::spawn(move || {
-                quaff_os::cpu::pin(quaff_os::cpu::allowed().unwrap()[0]).unwrap();
-                read(&path)
-            });
-            reader.join().unwrap()
-        };
-        assert!(on_one_core(file.path()) == read(file.path()));
-        file.as_file().sync_all().unwrap();
-        // The second half is not in the page cache: the thread takes over in the middle.
-        let half = (bytes.len() / 2) as i64;
-        let advice = nix::fcntl::PosixFadviseAdvice::POSIX_FADV_DONTNEED;
-        nix::fcntl::posix_fadvise(file.as_file(), half, 0, advice).unwrap();
-        assert!(on_one_core(file.path()) == read(file.path()));
-        let empty = on_disk(&[]);
-        assert!(on_one_core(empty.path()) == read(empty.path()));
-    }
-
-    #[test]
-    fn a_pipe_is_read_in_any_write_sizes() {
-        let bytes = long_file();
-        let (from, mut to) = std::io::pipe().unwrap();
-        let path = format!("/proc/self/fd/{}", from.as_raw_fd());
-        let writer = std::thread::spawn({
-            let bytes = bytes.clone();
-            move || {
-                (0..)
-                    .scan(0, |at, i| {
-                        let end = (*at + 1 + (i * 7919) % 99_991).min(bytes.len());
-                        to.write_all(&bytes[*at..end]).unwrap();
-                        *at = end;
-                        (end < bytes.len()).then_some(())
-                    })
-                    .count()
-            }
-        });
-        let (items, error) = read(Path::new(&path));
-        writer.join().unwrap();
-        assert_eq!(error, None);
-        assert!(items == at_once(&bytes));
-    }
-
-    #[test]
-    fn items_before_damage_are_delivered() {
-        let mut bytes = long_file();
-        let damage_at = bytes.len();
-        bytes.extend([6, 0, 0, 0, 17, 0, 0, 0]);
-        let file = on_disk(&bytes);
-        let (items, error) = read(file.path());
-        assert_eq!(items.len(), 402);
-        let expected = format!(
-            "{}: block of 17 bytes at offset {damage_at}: length not a multiple of 4",
-            file.path().display()
-        );
-        assert_eq!(error, Some(expected));
-    }
-}
+mod tests;

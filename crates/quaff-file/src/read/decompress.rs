@@ -16,8 +16,9 @@ pub(super) use extent::Unknown;
 use extent::{Extent, lz4_extent, zstd_extent};
 use quaff_os::Buffer;
 use std::io::{self, Read};
+use std::ops::Range;
 pub(super) use step::CompressedInput;
-use step::{Step, StepError};
+use step::{Step, StepError, TRUNCATED};
 
 /// A compression format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +68,17 @@ pub(super) fn extent(compression: Compression, bytes: &[u8], room: u64) -> Resul
     }
 }
 
+/// Room for any frame.
+const ANY_ROOM: u64 = u64::MAX / 2;
+
+/// Returns whether `bytes` begin with a whole frame of zstd or lz4 by the headers of its blocks, or member of gzip.
+pub(super) fn is_whole_frame(compression: Compression, bytes: &[u8]) -> bool {
+    match compression {
+        Compression::Gzip => gzip::is_whole_member(bytes),
+        Compression::Zstd | Compression::Lz4 => extent(compression, bytes, ANY_ROOM).is_ok(),
+    }
+}
+
 /// Truncated or corrupt compressed data.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{compression} data at offset {offset}: {reason}")]
@@ -76,8 +88,8 @@ pub struct Corruption {
     /// Offset in the compressed file.
     pub offset: u64,
     pub reason: String,
-    /// All bytes of the file were used: it may be one that is still being written.
-    pub is_cut: bool,
+    /// The place of the frame that the file ends inside, if nothing else is wrong with it.
+    pub cut_frame: Option<Range<u64>>,
 }
 
 /// An error of reading or decompressing a file.
@@ -87,6 +99,16 @@ pub enum Failure {
     Os(io::Error),
     /// The compressed data are truncated or corrupt.
     Corrupt(Corruption),
+}
+
+impl Failure {
+    /// The same of frames that are whole by the headers of their blocks: the file does not end inside them.
+    pub(super) fn of_whole_frames(mut self) -> Self {
+        if let Self::Corrupt(corruption) = &mut self {
+            corruption.cut_frame = None;
+        }
+        self
+    }
 }
 
 /// Decompresses a file of one compression, piece by piece.
@@ -194,14 +216,22 @@ impl Decompressor {
     }
 
     fn failed(&self, error: StepError) -> Failure {
-        match error {
-            StepError::Os(error) => Failure::Os(error),
-            StepError::Data(reason) => Failure::Corrupt(Corruption {
-                compression: self.compression.name(),
-                offset: self.offset(),
-                reason,
-                is_cut: self.input().is_at_end,
-            }),
+        let reason = match error {
+            StepError::Os(error) => return Failure::Os(error),
+            StepError::Data(reason) => reason,
+        };
+        let is_cut = reason == TRUNCATED && self.input().is_at_end;
+        let cut_frame = is_cut.then(|| self.frame_offset()..self.input().position());
+        let (compression, offset) = (self.compression.name(), self.offset());
+        Failure::Corrupt(Corruption { compression, offset, reason, cut_frame })
+    }
+
+    /// Returns the file offset of the frame or member that began last.
+    fn frame_offset(&self) -> u64 {
+        match &self.codec {
+            Codec::Gzip(gzip) => gzip.member_offset(),
+            Codec::Zstd(zstd) => zstd.frame_offset(),
+            Codec::Lz4(lz4) => lz4.frame_offset(),
         }
     }
 }

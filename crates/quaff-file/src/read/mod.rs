@@ -11,15 +11,18 @@ mod input;
 mod look;
 mod options;
 mod part;
+mod unfinished;
 mod unpack;
 mod watch;
 
 pub use ahead::{BUFFER_BYTES, BUFFERS};
-pub use capture_file::{Advance, CaptureFile, Error, SkippedBytes, finished, is_gone};
-pub(crate) use capture_file::{TakeSeen, correction_notes, time_notes, unfinished_note};
+pub use capture_file::{Advance, CaptureFile, Error, SkippedBytes};
+pub(crate) use capture_file::{TakeSeen, correction_notes, time_notes};
 pub use decompress::{Compression, Corruption, Decompressor, Failure, MAGIC_BYTES};
 pub use look::{Look, MakeLook, Seen};
 pub use options::Options;
+pub(crate) use unfinished::unfinished_note;
+pub use unfinished::{finished, is_gone};
 
 /// Threads that share a file with the decoder, at most.
 const HELPERS_MAX: usize = 15;

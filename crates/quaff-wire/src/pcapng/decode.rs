@@ -1,7 +1,8 @@
 //! Decodes pcapng files from slices: several sections, each in its own byte order.
 //!
 //! Packets, interfaces, statistics and section headers are read as a whole, and names up to the same limit. All other
-//! blocks are skipped, whatever their length; only the lengths at both ends are compared.
+//! blocks are skipped, whatever their length; only the lengths at both ends are compared. A short one is skipped when all
+//! of it is there, so that the end of a file in it can be judged.
 
 use super::encode::PADDING_BLOCK;
 use super::option::{self, Options};
@@ -9,7 +10,7 @@ use super::time::TimeScale;
 use super::*;
 use crate::item::{
     ByteOrder, Corrections, Cursor, Damage, Frame, Interface, Item, RawNames, RawOptions, Reason, Section,
-    Statistics, Step, UNIT_BYTES_MAX, Unit,
+    Statistics, Step, UNFINISHED_BYTES_MAX, UNIT_BYTES_MAX, Unit,
 };
 
 /// Maximum number of interfaces of a section; more mean damage.
@@ -84,7 +85,7 @@ impl Decoder {
             let is_read = match head.kind {
                 EPB | ISB | IDB | SHB | SPB | PB => true,
                 NRB => head.length <= UNIT_BYTES_MAX,
-                _ => false,
+                _ => head.length <= UNFINISHED_BYTES_MAX,
             };
             let is_long = head.length > UNIT_BYTES_MAX && head.length <= SKIPPED_BYTES_MAX;
             if !is_read && (!cursor.is_strict || is_long && is_in_use(head.kind)) {
@@ -108,8 +109,10 @@ impl Decoder {
             };
             cursor.offset += u64::from(head.length);
             *bytes = rest;
-            if let Some(item) = item {
-                return Ok(Step::Item(item));
+            match item {
+                Some(item) => return Ok(Step::Item(item)),
+                None if cursor.offset >= cursor.stop_at => return Ok(Step::NeedMore(0)),
+                None => {}
             }
         }
     }

@@ -331,6 +331,50 @@ proptest! {
     }
 }
 
+/// The bytes of the unit that a file ends inside.
+fn unfinished(file: &[u8]) -> Result<u64, String> {
+    let (mut decoder, mut rest) = (Decoder::default(), file);
+    decoder.no_more();
+    let ended = loop {
+        match decoder.next(&mut rest) {
+            Ok(Step::Item(_)) => {}
+            Ok(Step::NeedMore(_)) => break decoder.end_unfinished(rest),
+            Err(damage) => break Err(damage),
+        }
+    };
+    ended.map_err(|damage| damage.to_string())
+}
+
+#[test]
+fn only_the_last_unit_of_a_file_may_be_unfinished() {
+    let whole = || Build::new(false).section().interface().enhanced_packet(0, 1, &[1; 20]);
+    assert_eq!(unfinished(&whole().bytes), Ok(0));
+    let begun = |kind: u32, bytes: u32| whole().u32(kind).u32(bytes);
+    assert_eq!(unfinished(&begun(6, 200).raw(&[0]).bytes), Ok(9));
+    assert_eq!(unfinished(&whole().raw(b"abc").bytes), Ok(3));
+    let padding = 0x8071_7561;
+    assert_eq!(unfinished(&begun(padding, 4104).raw(&[0; 100]).bytes), Ok(108));
+    // A length that no recorder writes, and one in which packets are found.
+    for kind in [6, 0xBAD, padding] {
+        for bytes in [600 << 10, 15 << 20, 200 << 20] {
+            assert!(unfinished(&begun(kind, bytes).raw(&[0; 100]).bytes).is_err(), "{kind} {bytes}");
+        }
+        let harmed = begun(kind, 100_000).raw(&[7; 50]).enhanced_packet(0, 2, &[2; 20]);
+        let error = unfinished(&harmed.bytes).expect_err("a packet follows");
+        assert!(error.contains("block of 100000 bytes"), "{error}");
+    }
+
+    let record = |build: Build, captured: u32| build.u32(1).u32(2).u32(captured).u32(captured);
+    let pcap = || record(pcap(false, 0xA1B2_C3D4), 4).raw(b"abcd");
+    assert_eq!(unfinished(&pcap().bytes), Ok(0));
+    assert_eq!(unfinished(&record(pcap(), 100).raw(b"abc").bytes), Ok(19));
+    let mut harmed = record(pcap(), 100_000).raw(b"abcd");
+    for _ in 0..3 {
+        harmed = record(harmed, 4).raw(b"abcd");
+    }
+    assert!(unfinished(&harmed.bytes).is_err());
+}
+
 #[test]
 fn a_decoder_stops_before_a_unit_and_guesses_one() {
     let head = Build::new(false).section().interface();

@@ -1,7 +1,9 @@
 //! gzip (RFC 1952): a sequence of members, each deflated data between a header and a checksum.
 
 use super::step::{CompressedInput, Step, StepError, TRUNCATED};
+use flate2::read::GzDecoder;
 use flate2::{Crc, Decompress, FlushDecompress, Status};
+use std::io::{self, Read};
 
 /// FHCRC, FEXTRA, FNAME, FCOMMENT: the optional fields of a header.
 const HEAD_CRC: u8 = 1 << 1;
@@ -9,6 +11,8 @@ const EXTRA: u8 = 1 << 2;
 const NAME: u8 = 1 << 3;
 const COMMENT: u8 = 1 << 4;
 const RESERVED: u8 = 0b1110_0000;
+/// Contents of a member that are checked at most.
+const MEMBER_BYTES_MAX: u64 = 64 << 20;
 
 #[derive(Debug)]
 pub(super) struct Gzip {
@@ -18,6 +22,8 @@ pub(super) struct Gzip {
     /// Decompressed bytes of the member so far.
     bytes: u64,
     position: Position,
+    /// File offset of the member.
+    began: u64,
     /// The last step filled the output: the decompressor may hold more bytes.
     output_full: bool,
 }
@@ -32,10 +38,15 @@ enum Position {
     BetweenMembers,
 }
 
+/// Returns whether `bytes` begin with a whole member; one that is very long counts as such.
+pub(super) fn is_whole_member(bytes: &[u8]) -> bool {
+    io::copy(&mut GzDecoder::new(bytes).take(MEMBER_BYTES_MAX), &mut io::sink()).is_ok()
+}
+
 impl Gzip {
     pub(super) fn new(input: CompressedInput) -> Self {
         let (inflate, crc) = (Decompress::new(false), Crc::new());
-        Self { input, inflate, crc, bytes: 0, position: Position::Header, output_full: false }
+        Self { input, inflate, crc, bytes: 0, position: Position::Header, began: 0, output_full: false }
     }
 
     pub(super) fn input(&self) -> &CompressedInput {
@@ -44,6 +55,10 @@ impl Gzip {
 
     pub(super) fn input_mut(&mut self) -> &mut CompressedInput {
         &mut self.input
+    }
+
+    pub(super) fn member_offset(&self) -> u64 {
+        self.began
     }
 
     pub(super) fn step(&mut self, out: &mut [u8]) -> Result<Step, StepError> {
@@ -91,6 +106,7 @@ impl Gzip {
     }
 
     fn header(&mut self) -> Result<(), StepError> {
+        self.began = self.input.position();
         let [m0, m1, method, flags, _mtime @ .., _xfl, _os] = self.take::<10>()?;
         if [m0, m1, method] != [0x1F, 0x8B, 8] || flags & RESERVED != 0 {
             return Err(StepError::Data("not followed by a gzip member".into()));

@@ -60,6 +60,10 @@ impl Lz4 {
         &mut self.decoder.get_mut().input
     }
 
+    pub(super) fn frame_offset(&self) -> u64 {
+        self.began
+    }
+
     /// Returns whether a frame has ended and no byte of another one was taken.
     pub(super) fn is_between_frames(&self) -> bool {
         self.decoder.get_ref().place.is_between_frames()

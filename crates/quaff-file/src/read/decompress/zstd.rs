@@ -15,6 +15,8 @@ pub(super) struct Zstd {
     block: Vec<u8>,
     /// Bytes that the decoder asks for: one block and the header of the next; 0 between frames.
     wanted: usize,
+    /// File offset of the frame that began last.
+    began: u64,
     /// Bytes of the next frame's header, as far as it is known.
     header_bytes: usize,
     /// The last step filled the output: the decoder may hold more bytes.
@@ -43,7 +45,8 @@ impl Zstd {
     pub(super) fn new(input: CompressedInput) -> io::Result<Self> {
         let context = Context { decoder: Decoder::new()?, memory_log: 0 };
         let (block, header_bytes) = (Vec::new(), HEADER_BYTES);
-        Ok(Self { input, context, spare: None, block, wanted: 0, header_bytes, output_full: false })
+        let (began, spare) = (input.position(), None);
+        Ok(Self { input, context, spare, block, wanted: 0, began, header_bytes, output_full: false })
     }
 
     pub(super) fn input(&self) -> &CompressedInput {
@@ -52,6 +55,10 @@ impl Zstd {
 
     pub(super) fn input_mut(&mut self) -> &mut CompressedInput {
         &mut self.input
+    }
+
+    pub(super) fn frame_offset(&self) -> u64 {
+        self.began
     }
 
     /// Returns whether a frame has ended and no byte of another one was taken.
@@ -79,6 +86,7 @@ impl Zstd {
         }
         let begins = self.wanted == 0 && !self.output_full;
         if begins {
+            self.began = self.input.position() - self.block.len() as u64;
             match zstd_memory_log(&self.block) {
                 // The context is chosen by the whole header.
                 Err(Unknown::Partial) if !is_end => {
