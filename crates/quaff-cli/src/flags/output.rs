@@ -3,7 +3,7 @@
 
 use super::{FlagValue, of};
 use crate::units::{self, FORMATS, choice};
-use anyhow::bail;
+use anyhow::{bail, ensure};
 use clap::ArgAction;
 use quaff_file::write::{Codec, DirPlan, Format, Retention};
 use std::path::{Path, PathBuf};
@@ -56,6 +56,12 @@ impl WriteArg {
     /// Takes the files away.
     pub(crate) fn take(&mut self) -> Vec<PathBuf> {
         std::mem::take(&mut self.write)
+    }
+}
+
+impl CompressArg<Codec> {
+    pub(crate) fn set(&mut self, codec: Codec) {
+        self.compress = Some(codec);
     }
 }
 
@@ -134,21 +140,35 @@ pub(crate) struct RotationArgs {
     pub(crate) stop_files: Option<u64>,
     #[command(flatten)]
     exec: ExecArg,
+    /// The time of a file is counted from the start.
+    #[arg(skip)]
+    is_from_start: bool,
+}
+
+/// The limits of files, as letters of other programs have them.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Rotation {
+    pub(crate) bytes: Option<u64>,
+    pub(crate) packets: Option<u64>,
+    pub(crate) time: Option<Duration>,
+    /// The time is counted from the start, not aligned to midnight.
+    pub(crate) is_from_start: bool,
+    /// Files to keep.
+    pub(crate) keep: Option<u64>,
+    /// Files after which to stop.
+    pub(crate) stop: Option<u64>,
 }
 
 impl RotationArgs {
-    /// Sets what is given: the size and the time of a file, the number of files to keep and after which to stop.
-    pub(crate) fn set(
-        &mut self,
-        bytes: Option<u64>,
-        time: Option<Duration>,
-        keep: Option<u64>,
-        stop: Option<u64>,
-    ) {
-        self.folder.rotate_size = bytes.or(self.folder.rotate_size);
-        self.rotate_time = time.or(self.rotate_time);
-        self.folder.keep_files = keep.or(self.folder.keep_files);
-        self.stop_files = stop.or(self.stop_files);
+    /// Sets the limits of `rotation`, of which none is given already.
+    pub(crate) fn set(&mut self, rotation: &Rotation) -> anyhow::Result<()> {
+        set_once("--rotate-size", &mut self.folder.rotate_size, rotation.bytes)?;
+        set_once("--rotate-packets", &mut self.rotate_packets, rotation.packets)?;
+        set_once("--rotate-time", &mut self.rotate_time, rotation.time)?;
+        set_once("--keep-files", &mut self.folder.keep_files, rotation.keep)?;
+        set_once("--stop-files", &mut self.stop_files, rotation.stop)?;
+        self.is_from_start = rotation.is_from_start;
+        Ok(())
     }
 
     /// The plan of one folder, whose next file begins at `rotate_bytes`.
@@ -163,10 +183,21 @@ impl RotationArgs {
             utc: self.utc,
             rotate_bytes,
             rotate_time: self.rotate_time,
+            rotates_from_start: self.is_from_start,
             rotate_packets: self.rotate_packets,
             retention: Retention { files: *keep_files, bytes: self.keep_size, free_percent: self.keep_free },
             wrap: self.wrap,
             exec: self.exec.first().cloned(),
         })
     }
+}
+
+/// Sets a flag that is not given.
+fn set_once<T>(flag: &str, value: &mut Option<T>, new: Option<T>) -> anyhow::Result<()> {
+    ensure!(
+        value.is_none() || new.is_none(),
+        "{flag} is given twice, also by -C, -G, -W or -b: leave one out"
+    );
+    *value = new.or(value.take());
+    Ok(())
 }

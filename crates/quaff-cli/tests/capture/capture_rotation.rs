@@ -73,6 +73,22 @@ fn an_idle_link_rotates_by_the_clock() {
     assert!(paths(&bench).iter().all(|path| verify(&[path])["error"].is_null()));
 }
 
+/// That of --rotate-time is aligned to midnight, and may end at once.
+#[test]
+fn a_file_of_tcpdump_or_dumpcap_covers_its_whole_time() {
+    const TIME: Duration = Duration::from_secs(3);
+    let bench = lab_bench!(1 << 27);
+    for (name, words) in [("g", ["-G", "3", "-W", "1"]), ("b", ["-b", "duration:3", "-a", "files:1"])] {
+        let file = bench.path(&format!("{name}.pcap"));
+        let begun = Instant::now();
+        let running = bench.capture(&[&["-w", &file, "--duration", "20s"][..], &words].concat());
+        let ended = finish(running);
+        let took = begun.elapsed();
+        assert!(ended.code == 0 && (TIME..4 * TIME).contains(&took), "{took:?}: {}", ended.stderr);
+    }
+    assert_eq!(names(bench.dir.path()), ["b-000000.pcap", "g-000000.pcap"]);
+}
+
 #[test]
 fn packets_lie_in_the_file_of_their_time() {
     let bench = lab_bench!(1 << 27);

@@ -369,6 +369,28 @@ fn a_rotation_is_asked_for_as_by_tcpdump_and_dumpcap() {
         let found = names(place.path());
         assert_eq!(found, [format!("{name}-000001.pcap"), format!("{name}-000002.pcap")], "{words}");
     }
+    // The time of a file begins with the first packet, and not at midnight.
+    run(Command::new(QUAFF)
+        .args(["generate", "-q", "--count", "8000", "--pps", "1k", "-w"])
+        .arg(dir.path().join("long.pcap")));
+    for (name, words, packets) in [("t", "-G 3 -W 1", 3000), ("d", "-b packets:1500 -a files:2", 3000)] {
+        let place = folder();
+        let done = Command::new(QUAFF)
+            .args(["capture", "long.pcap", "--json", "-w"])
+            .arg(place.path().join(format!("{name}.pcap.zst")))
+            .args(words.split(' '))
+            .current_dir(dir.path())
+            .output()
+            .unwrap();
+        let json: Value = serde_json::from_slice(&done.stdout).unwrap();
+        assert_eq!((done.status.code(), &json["written"]), (Some(0), &packets.into()), "{words}: {done:?}");
+        let files = names(place.path());
+        assert!(files.iter().all(|file| file.ends_with(".pcap.zst")), "{words}: {files:?}");
+        let info = run(Command::new(QUAFF).args(["info", "--json"]).arg(place.path()));
+        let info: Value = serde_json::from_str(&info).unwrap();
+        let found = info.pointer("/total/packets").or_else(|| info.pointer("/files/0/packets"));
+        assert_eq!(found, Some(&packets.into()), "{words}: {info}");
+    }
     let said = |words: &str| {
         let done = Command::new(QUAFF).args(["capture", "-i", "lo"]).args(words.split(' ')).output().unwrap();
         (done.status.code(), String::from_utf8_lossy(&done.stderr).into_owned())

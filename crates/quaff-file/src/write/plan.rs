@@ -136,6 +136,8 @@ pub struct DirPlan {
     pub rotate_bytes: Option<u64>,
     /// Longest time that a file covers, aligned to midnight.
     pub rotate_time: Option<Duration>,
+    /// `rotate_time` is counted from the start of the capture, not aligned to midnight.
+    pub rotates_from_start: bool,
     /// Most packets of a file: as many, if nothing else ends it.
     pub rotate_packets: Option<u64>,
     pub retention: Retention,
@@ -143,6 +145,14 @@ pub struct DirPlan {
     pub wrap: bool,
     /// Shell command to run for each finished file; the file's path is appended.
     pub exec: Option<String>,
+}
+
+/// The longest time that a file covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FileTime {
+    pub(super) time: Duration,
+    /// It is counted from the start of the capture, not aligned to midnight.
+    pub(super) is_from_start: bool,
 }
 
 /// Limits at which an output ends. Later packets are not written, and not lost.
@@ -180,6 +190,11 @@ impl Retention {
 }
 
 impl DirPlan {
+    /// Returns the time of a file.
+    pub(super) fn file_time(&self) -> Option<FileTime> {
+        Some(FileTime { time: self.rotate_time?, is_from_start: self.rotates_from_start })
+    }
+
     /// Returns the template of its files' names, in the time zone of the plan.
     pub(super) fn name_template(&self, extension: &str) -> Result<NameTemplate> {
         let names = NameTemplate::new(&self.name, extension)?;

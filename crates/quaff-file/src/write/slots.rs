@@ -2,6 +2,7 @@
 //! clock that is set back.
 
 use crate::write::name_template::NameTemplate;
+use crate::write::plan::FileTime;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -38,10 +39,24 @@ impl Slots {
         Self::new(slot_ns, 0, &[])
     }
 
+    /// The slots of a run that begins at `now_ns`.
+    pub(super) fn of(time: FileTime, names: &NameTemplate, now_ns: u64) -> Self {
+        match time.is_from_start {
+            true => Self::from_start(time.time, now_ns),
+            false => Self::local(time.time, names, now_ns),
+        }
+    }
+
     /// Slots of which one begins at local midnight, if they divide a day; `now_ns` is in the first era.
-    pub(super) fn local(time: Duration, names: &NameTemplate, now_ns: u64) -> Self {
+    fn local(time: Duration, names: &NameTemplate, now_ns: u64) -> Self {
         let changes = names.zone_changes(now_ns, CHANGES);
         Self::new(time.as_nanos() as u64, names.zone_offset_ns(now_ns), &changes)
+    }
+
+    /// Slots of which one begins at `start_ns`.
+    fn from_start(time: Duration, start_ns: u64) -> Self {
+        let slot_ns = time.as_nanos() as u64;
+        Self::new(slot_ns, -((start_ns % slot_ns.max(1)) as i64), &[])
     }
 
     /// `changes` are times, ns since 1970, with the offset of local time after them, ns.
@@ -139,6 +154,18 @@ mod tests {
         let midnight = SPRING - 2 * HOUR;
         let day = days.slot_of(midnight);
         assert_eq!((days.start_ns(day), days.end_ns(day)), (midnight, midnight + 23 * HOUR));
+    }
+
+    #[test]
+    fn slots_may_be_counted_from_the_start() {
+        let start = AUTUMN + 17 * S;
+        let slots = Slots::from_start(Duration::from_secs(20), start);
+        let slot = slots.slot_of(start);
+        assert_eq!((slots.start_ns(slot), slots.end_ns(slot)), (start, start + 20 * S));
+        assert_eq!((slots.slot_of(start + 20 * S - 1), slots.slot_of(start + 20 * S)), (slot, slot + 1));
+        // A time longer than that since 1970.
+        let slots = Slots::from_start(Duration::from_secs(100 * 365 * 86_400), start);
+        assert_eq!(slots.start_ns(slots.slot_of(start)), start);
     }
 
     #[test]

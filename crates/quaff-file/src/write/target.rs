@@ -12,7 +12,7 @@ use crate::write::header::Heading;
 use crate::write::live_copy::LiveCopy;
 use crate::write::name_template::NameTemplate;
 use crate::write::ordered::Ordered;
-use crate::write::plan::{CompressPlan, DirPlan, FileLimit, Output, Pipe};
+use crate::write::plan::{CompressPlan, DirPlan, FileLimit, FileTime, Output, Pipe};
 use crate::write::repack::{REPACK_BUFFERS, REPACK_BYTES, Repack};
 use crate::write::slots::Slots;
 use crate::write::stdout::{STDOUT, reopen, stdout, without_blocking};
@@ -58,9 +58,9 @@ enum TargetKind {
     Stream(File),
     File(File, PathBuf),
     /// A folder, the length of its slots, and the template with the time zone.
-    Folder(Box<Folder>, Option<Duration>, Box<NameTemplate>),
+    Folder(Box<Folder>, Option<FileTime>, Box<NameTemplate>),
     /// Several folders, with the same two.
-    Folders(Vec<OpenFolder>, Option<Duration>, Box<NameTemplate>),
+    Folders(Vec<OpenFolder>, Option<FileTime>, Box<NameTemplate>),
     /// The caller's sink, and its description.
     Own(Box<dyn Sink>, &'static str),
 }
@@ -91,7 +91,7 @@ impl Target {
                 let align = folder_align(&dir.dir, access)?;
                 let folder = Folder::open(dir, extension, align > 1, access, wakeup.clone())?;
                 let names = dir.name_template(extension)?;
-                (TargetKind::Folder(Box::new(folder), dir.rotate_time, Box::new(names)), align)
+                (TargetKind::Folder(Box::new(folder), dir.file_time(), Box::new(names)), align)
             }
             Output::Dirs(dirs) => open_folders(dirs, extension, access)?,
         };
@@ -191,7 +191,7 @@ impl Target {
     pub fn slots(&self, now_ns: u64) -> Slots {
         match &self.kind {
             TargetKind::Folder(_, Some(time), names) | TargetKind::Folders(_, Some(time), names) => {
-                Slots::local(*time, names, now_ns)
+                Slots::of(*time, names, now_ns)
             }
             _ => Slots::default(),
         }
@@ -417,7 +417,7 @@ fn open_folders(
     extension: &'static str,
     access: FileAccess,
 ) -> Result<(TargetKind, usize)> {
-    let (mut folders, mut names, mut rotate_time) = (Vec::<OpenFolder>::new(), None, None);
+    let (mut folders, mut names, mut file_time) = (Vec::<OpenFolder>::new(), None, None);
     for plan in dirs {
         let identity = |dir: &Path| dir.metadata().map(|meta| (meta.dev(), meta.ino())).ok();
         let is_same = |open: &&OpenFolder| identity(&open.dir) == identity(&plan.dir);
@@ -430,11 +430,11 @@ fn open_folders(
         let folder = Folder::open(plan, extension, align > 1, access, wakeup.clone())?;
         folders.push(OpenFolder { dir, folder, align, wakeup, disk: Box::new(Disk::new) });
         names = Some(plan.name_template(extension)?);
-        rotate_time = plan.rotate_time;
+        file_time = plan.file_time();
     }
     let align = folders.iter().map(|open| open.align).max().unwrap_or(1);
     let names = names.ok_or_else(|| Error::Plan("no `dir` given".into()))?;
-    Ok((TargetKind::Folders(folders, rotate_time, Box::new(names)), align))
+    Ok((TargetKind::Folders(folders, file_time, Box::new(names)), align))
 }
 
 /// A warning if two folders are on one file system.

@@ -12,6 +12,7 @@ use crate::flags::{
 use crate::shell::{DurationArgs, ReportArgs, WatchArgs};
 use crate::units::{self, Choice, choice};
 use anyhow::bail;
+use clap::{Arg, ArgGroup, Id};
 use quaff::memory;
 use quaff::plan::{CapturePlan, HotplugPlan, InputPlan, LoadPlan, SNAPLEN_MAX, Via, WritePlan};
 use quaff::source::{interfaces_named, interfaces_now};
@@ -46,7 +47,9 @@ use std::time::Duration;
     after_help = EXAMPLES,
     mut_args(of("read", |arg| arg.conflicts_with_all(["no_promiscuous", "time_stamp_type", "ring", "rt", "via"]))),
     mut_args(of("dry_run", |arg| arg.alias("explain"))),
-    mut_args(of("copies", |arg| arg.hide(true)))
+    mut_args(of("copies", |arg| arg.hide(true))),
+    group(ArgGroup::new("series").multiple(true).args(["dir", "tee", "file_size", "file_time", "ring_parts"])),
+    mut_args(of_series)
 )]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -199,6 +202,28 @@ const WAYS: [Choice<Via>; 5] = [
 
 values! {
     Via: choice(WAYS);
+}
+
+/// Limits of the files of a folder, or of those that -C, -G or -b make of -w.
+const OF_SERIES: [&str; 10] = [
+    "rotate_size",
+    "rotate_time",
+    "rotate_packets",
+    "keep_files",
+    "keep_size",
+    "keep_free",
+    "wrap",
+    "stop_files",
+    "utc",
+    "exec",
+];
+
+/// A flag of [`OF_SERIES`] needs any of the flags that make several files.
+fn of_series(arg: Arg) -> Arg {
+    match OF_SERIES.contains(&arg.get_id().as_str()) {
+        true => arg.requires(None::<Id>).requires("series"),
+        false => arg,
+    }
 }
 
 /// Names of stdout that users pass to -w.

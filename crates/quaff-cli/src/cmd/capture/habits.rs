@@ -1,8 +1,9 @@
 //! Options of `quaff capture` by the letters of tcpdump and dumpcap: how packets are printed, and when the next file
 //! begins. Where quaff has an option for the same, the letter sets that.
 
+use crate::flags::Rotation;
 use crate::units;
-use anyhow::bail;
+use anyhow::{bail, ensure};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::str::FromStr;
 use std::time::Duration;
@@ -10,6 +11,8 @@ use std::time::Duration;
 /// tcpdump's unit of `-C`, and dumpcap's of `filesize`, bytes.
 const MILLION: u64 = 1_000_000;
 const KB: u64 = 1000;
+/// Forms of the times that are printed.
+const TIMES_MAX: u8 = 5;
 
 /// Letters of tcpdump and dumpcap.
 #[derive(Debug, Clone, clap::Args)]
@@ -36,24 +39,24 @@ pub(crate) struct HabitArgs {
     /// Print absolute sequence numbers of TCP
     #[arg(short = 'S', help_heading = "Printing")]
     absolute: bool,
-    /// Print numbers instead of names, and each line at once, as is always done
+    /// Accepted for tcpdump's sake: numbers and whole lines are always printed
     #[arg(short = 'n', short_alias = 'l', action = clap::ArgAction::Count, help_heading = "Printing")]
     _numbers: u8,
     /// Pass each packet on at once: --flush 1ms
     #[arg(short = 'U', conflicts_with = "flush", help_heading = "Output")]
     pub(super) at_once: bool,
-    /// Start the next file before SIZE million bytes, or with K, M, G as --rotate-size; with -w FILE the files are
-    /// FILE-000000 and so on, in its folder
+    /// Start the next file before SIZE million bytes (at least 3), or with K, M, G as --rotate-size; with -w FILE the
+    /// files are FILE-000000 and so on, in its folder
     #[arg(short = 'C', value_name = "SIZE", value_parser = millions, conflicts_with = "rotate_size", help_heading = "Rotation")]
     file_size: Option<u64>,
-    /// Start a file every SECONDS, as --rotate-time
+    /// Start a file every SECONDS from the start on, with or without traffic; --rotate-time is aligned to midnight
     #[arg(short = 'G', value_name = "SECONDS", value_parser = seconds, conflicts_with = "rotate_time", help_heading = "Rotation")]
     file_time: Option<Duration>,
     /// With -C keep the newest N files, as --keep-files; with -G stop after N files, as --stop-files
     #[arg(short = 'W', value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Rotation")]
     file_count: Option<u64>,
-    /// Start the next file at a condition of dumpcap: filesize:KB (1000 bytes), duration:SECONDS, interval:SECONDS;
-    /// keep the newest N with files:N; repeat it for more
+    /// Start the next file at a condition of dumpcap: filesize:KB (1000 bytes, at least 2098), duration:SECONDS from the
+    /// start on, interval:SECONDS aligned to midnight, packets:N; keep the newest N with files:N; repeat it for more
     #[arg(short = 'b', value_name = "CONDITION", help_heading = "Rotation")]
     ring_parts: Vec<RingPart>,
 }
@@ -68,7 +71,7 @@ const INSTEAD: [(&str, &str); 10] = [
     ("-P", "--format pcap, or a name that ends in .pcap, is the older format"),
     ("-Q", "--incoming captures only packets that arrive"),
     ("-V", "-r FILE reads a file, and may be repeated"),
-    ("-Z", "--user NAME gives the rights away"),
+    ("-Z", "--user NAME drops privileges to NAME"),
     ("-z", "--exec CMD runs after each complete file of --dir"),
 ];
 
@@ -85,7 +88,11 @@ pub(crate) fn instead_of(error: &clap::Error) -> Option<String> {
 enum RingPart {
     /// Bytes.
     FileSize(u64),
-    Time(Duration),
+    Packets(u64),
+    /// From the start on.
+    Duration(Duration),
+    /// Aligned to midnight.
+    Interval(Duration),
     Files(u64),
 }
 
@@ -93,7 +100,7 @@ impl FromStr for RingPart {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        const KNOWN: &str = "filesize:KB, duration:SECONDS, interval:SECONDS or files:N";
+        const KNOWN: &str = "filesize:KB, duration:SECONDS, interval:SECONDS, packets:N or files:N";
         let Some((what, value)) = text.split_once(':') else { return Err(format!("expected {KNOWN}")) };
         let number = || match value.trim().parse::<u64>() {
             Ok(number) if number > 0 => Ok(number),
@@ -101,25 +108,15 @@ impl FromStr for RingPart {
         };
         match what.trim() {
             "filesize" => Ok(Self::FileSize(number()?.checked_mul(KB).ok_or("that is too large")?)),
-            "duration" | "interval" => seconds(value.trim()).map(Self::Time),
+            "duration" => seconds(value.trim()).map(Self::Duration),
+            "interval" => seconds(value.trim()).map(Self::Interval),
+            "packets" => number().map(Self::Packets),
             "files" => number().map(Self::Files),
-            "packets" => {
-                Err("files are begun by size (filesize:KB) or by time (duration:SECONDS)".to_owned())
-            }
             "nametimenum" => Err("names are those of --name".to_owned()),
             "printname" => Err("--exec 'echo' prints the name of each complete file".to_owned()),
             other => Err(format!("unknown condition '{other}': expected {KNOWN}")),
         }
     }
-}
-
-/// A rotation in this program's words.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Rotation {
-    pub(super) bytes: Option<u64>,
-    pub(super) time: Option<Duration>,
-    pub(super) keep: Option<u64>,
-    pub(super) stop: Option<u64>,
 }
 
 impl HabitArgs {
@@ -138,13 +135,34 @@ impl HabitArgs {
         given.map(|(letter, times)| format!("-{}", letter.to_string().repeat(times.into()))).collect()
     }
 
+    /// Names contain the time: those of -G are templates, as for tcpdump.
+    pub(super) fn has_times_in_names(&self) -> bool {
+        self.file_time.is_some()
+    }
+
+    /// Refuses more of a letter than it has meanings.
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        ensure!(self.times <= TIMES_MAX, "-t is given {} times: -ttttt has the most of them", self.times);
+        Ok(())
+    }
+
+    /// The time of a file, and whether it is counted from the start.
+    fn time(&self) -> anyhow::Result<(Option<Duration>, bool)> {
+        let least = |of: fn(&RingPart) -> Option<Duration>| self.ring_parts.iter().filter_map(of).min();
+        let duration = least(|part| if let RingPart::Duration(time) = part { Some(*time) } else { None });
+        let interval = least(|part| if let RingPart::Interval(time) = part { Some(*time) } else { None });
+        let from_start = duration.into_iter().chain(self.file_time).min();
+        ensure!(
+            from_start.is_none() || interval.is_none(),
+            "-G and -b duration: count from the start, and -b interval: from midnight: leave one of them out"
+        );
+        Ok((from_start.or(interval), from_start.is_some()))
+    }
+
     /// The rotation that is asked for; `None` without one.
     pub(super) fn rotation(&self) -> anyhow::Result<Option<Rotation>> {
         let least = |of: fn(&RingPart) -> Option<u64>| self.ring_parts.iter().filter_map(of).min();
-        let time = self.ring_parts.iter().filter_map(|part| match part {
-            RingPart::Time(time) => Some(*time),
-            _ => None,
-        });
+        let packets = least(|part| if let RingPart::Packets(packets) = part { Some(*packets) } else { None });
         let size = least(|part| if let RingPart::FileSize(bytes) = part { Some(*bytes) } else { None });
         let files = least(|part| if let RingPart::Files(files) = part { Some(*files) } else { None });
         let (of_size, of_time) = match (self.file_count, self.file_size, self.file_time) {
@@ -156,9 +174,12 @@ impl HabitArgs {
             (files, Some(_), _) => (files, None),
             (files, ..) => (None, files),
         };
+        let (time, is_from_start) = self.time()?;
         let rotation = Rotation {
             bytes: self.file_size.into_iter().chain(size).min(),
-            time: time.chain(self.file_time).min(),
+            packets,
+            time,
+            is_from_start,
             keep: of_size.into_iter().chain(files).min(),
             stop: of_time,
         };
@@ -176,9 +197,9 @@ fn millions(text: &str) -> Result<u64, String> {
 
 /// A whole number of seconds, or a time with a unit.
 fn seconds(text: &str) -> Result<Duration, String> {
-    match text.parse::<u64>() {
-        Ok(0) => Err("a file needs a time above 0".to_owned()),
-        Ok(seconds) => Ok(Duration::from_secs(seconds)),
-        Err(_) => units::duration(text),
-    }
+    let time = match text.parse::<u64>() {
+        Ok(seconds) => Duration::from_secs(seconds),
+        Err(_) => units::duration(text)?,
+    };
+    if time.is_zero() { Err("a file needs a time above 0".to_owned()) } else { Ok(time) }
 }

@@ -45,8 +45,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         return Ok(Exit::Done);
     }
     if *args.dry_run {
-        if prints {
-            printer::find()?;
+        match printer::find() {
+            Err(missing) if args.print => return Err(missing),
+            Err(missing) if prints => message(&format!("{missing:#}")),
+            _ => {}
         }
         let found = quaff::dry_run(&plan)?;
         match args.report.json {
