@@ -20,6 +20,8 @@ enum Piece {
 /// A name with numbers in it.
 #[derive(Debug)]
 struct Name {
+    /// That of the file once it is complete.
+    text: String,
     pieces: Vec<Piece>,
     path: PathBuf,
 }
@@ -29,35 +31,39 @@ struct Name {
 /// does, and numbers that restart are turned to their place.
 pub(crate) fn sorted(dir: &Path, entries: Vec<PathBuf>) -> Vec<PathBuf> {
     let turns = Turns::of(dir);
-    let mut alike = BTreeMap::<String, Vec<Name>>::new();
-    for path in entries {
-        let name = Name::of(path);
-        alike.entry(name.shape()).or_default().push(name);
+    let mut names: Vec<_> = entries.into_iter().map(Name::of).collect();
+    names.sort_by(|a, b| (&a.pieces, &a.path).cmp(&(&b.pieces, &b.path)));
+    let mut alike = BTreeMap::<String, Vec<usize>>::new();
+    for (place, name) in names.iter().enumerate() {
+        alike.entry(name.shape()).or_default().push(place);
     }
-    let mut sorted = Vec::new();
-    for mut names in alike.into_values() {
-        let is_counted = turns.is_some() || are_counted(&names);
-        let place = |name: &Name| match (&turns, name.last_number()) {
-            (Some(turns), Some((number, _))) => turns.number(number),
-            (None, Some((number, _))) if is_counted => number,
-            _ => 0,
-        };
-        names.sort_by(|a, b| (place(a), &a.pieces, &a.path).cmp(&(place(b), &b.pieces, &b.path)));
-        sorted.extend(names.into_iter().map(|name| name.path));
+    let mut order: Vec<_> = (0..names.len()).collect();
+    for places in alike.into_values() {
+        let group: Vec<_> = places.iter().map(|place| &names[*place]).collect();
+        let Some(counts) = counts(&group, turns.as_ref()) else { continue };
+        // They take the places that they have together.
+        let mut counted: Vec<_> = counts.into_iter().zip(places.iter().copied()).collect();
+        counted.sort_unstable();
+        for (place, (_, from)) in places.iter().zip(counted) {
+            order[*place] = from;
+        }
     }
-    sorted
+    order.into_iter().map(|from| names[from].path.clone()).collect()
 }
 
-/// Returns whether the last numbers of names that are alike count files.
-fn are_counted(names: &[Name]) -> bool {
-    let numbers: Option<Vec<_>> = names.iter().map(Name::last_number).collect();
-    let Some(numbers) = numbers.filter(|numbers| numbers.iter().all(|of| of.1 >= COUNTER_DIGITS)) else {
-        return false;
-    };
+/// The counts of files whose names are alike; `None` if their last numbers count nothing.
+fn counts(names: &[&Name], turns: Option<&Turns>) -> Option<Vec<u64>> {
+    let turned = turns.and_then(|turns| names.iter().map(|name| turns.number(&name.text)).collect());
+    if turned.is_some() {
+        return turned;
+    }
+    let numbers: Vec<_> = names.iter().map(|name| name.last_number()).collect::<Option<_>>()?;
     let different: BTreeSet<_> = numbers.iter().map(|(number, _)| *number).collect();
     let span = different.first().zip(different.last()).map_or(0, |(first, last)| last - first);
-    let count = names.len() as u64;
-    different.len() == names.len() && span < count.saturating_mul(SPARSENESS_MAX)
+    let is_dense =
+        different.len() == names.len() && span < (names.len() as u64).saturating_mul(SPARSENESS_MAX);
+    let is_count = is_dense && numbers.iter().all(|(_, digits)| *digits >= COUNTER_DIGITS);
+    is_count.then(|| numbers.iter().map(|(number, _)| *number).collect())
 }
 
 impl Name {
@@ -77,7 +83,7 @@ impl Name {
             });
             rest = after;
         }
-        Self { pieces, path }
+        Self { text: name.into_owned(), pieces, path }
     }
 
     /// The name with each number as `0`.
@@ -119,6 +125,14 @@ mod tests {
     fn numbers_count_as_numbers() {
         assert_order(&["a.pcap", "t.pcap", "t.pcap1", "t.pcap2", "t.pcap10", "u9.pcap", "u10.pcap"]);
         assert_order(&["dt=2026-11-22", "dt=2026-11-23", "p-1-000002.parquet", "p-2-000001.parquet"]);
+        // tcpdump -G -C: the files of a time follow each other.
+        assert_order(&[
+            "t-120000.pcap",
+            "t-120000.pcap1",
+            "t-120000.pcap2",
+            "t-130000.pcap",
+            "t-130000.pcap1",
+        ]);
     }
 
     #[test]
@@ -135,16 +149,22 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_restart_are_turned_to_their_place() {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::write(
-            dir.path().join(".quaff-lock"),
-            "next 00000000000000000005 of 00000000000000000003\nq%i\n",
-        )
-        .unwrap();
-        // The files 2, 3 and 4.
-        let names = ["q0.pcap", "q1.pcap", "q2.pcap"].map(PathBuf::from);
-        let expected = ["q2.pcap", "q0.pcap", "q1.pcap"].map(PathBuf::from);
-        assert_eq!(sorted(dir.path(), names.to_vec()), expected);
+    fn numbers_of_the_recorder_that_restart_are_turned_to_their_place() {
+        for (template, expected) in [
+            // The files 2, 3 and 4, and others, which are not the recorder's.
+            ("q%i.pcap", ["other0.pcap", "other1.pcap", "q2.pcap", "q0.pcap", "q1.pcap"]),
+            (
+                "q",
+                ["other0.pcap", "other2.pcap.gz", "q-000002.pcap", "q-000000.pcap.zst", "q-000001.pcap.part"],
+            ),
+            ("other", ["other0.pcap", "other1.pcap", "q0.pcap", "q1.pcap", "q2.pcap"]),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            let text = format!("next {:020} of {:020}\n{template}\n", 5, 3);
+            std::fs::write(dir.path().join(".quaff-lock"), text).unwrap();
+            let mut names = expected.map(PathBuf::from).to_vec();
+            names.sort();
+            assert_eq!(sorted(dir.path(), names), expected.map(PathBuf::from), "{template}");
+        }
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! Its file also keeps the next number where numbers restart: a later run orders the files by it.
 
+use super::format::Format;
+use super::name_template::NameTemplate;
 use crate::error::is_full;
 use crate::{Error, Result};
 use nix::fcntl::OFlag;
@@ -56,7 +58,11 @@ impl Ring {
 
 /// The order of files whose numbers restart, for a reader of their folder.
 #[derive(Debug)]
-pub struct Turns(Ring);
+pub struct Turns {
+    ring: Ring,
+    /// The template of the names, with each suffix that the files may have.
+    names: Vec<NameTemplate>,
+}
 
 impl Turns {
     /// The position that a recorder keeps in the folder `dir`, or has left there; `None` without one.
@@ -66,12 +72,15 @@ impl Turns {
         let file = OpenOptions::new().read(true).custom_flags(flags).open(dir.join(NAME)).ok()?;
         let mut text = String::new();
         file.take(TEXT_BYTES_MAX).read_to_string(&mut text).ok()?;
-        Ring::parse(&text).map(Self)
+        let ring = Ring::parse(&text)?;
+        let suffixes = [Format::Pcap, Format::Pcapng].map(Format::extension);
+        let names = suffixes.iter().filter_map(|suffix| NameTemplate::new(&ring.template, suffix).ok());
+        Some(Self { names: names.collect(), ring })
     }
 
-    /// The number of a file, counted without restarts.
-    pub fn number(&self, number: u64) -> u64 {
-        self.0.turn(number)
+    /// The number of the file of this name, counted without restarts; `None` of a file that is not the recorder's.
+    pub fn number(&self, name: &str) -> Option<u64> {
+        self.names.iter().find_map(|names| names.number(name)).map(|number| self.ring.turn(number))
     }
 }
 
