@@ -8,7 +8,7 @@ use crate::error::{PlanError, SendError};
 use crate::feed::Feed;
 use crate::ranges::Ranges;
 use crate::tally::FeedTally;
-use quaff_file::read::{self, Advance, CaptureFile, Options, is_gone};
+use quaff_file::read::{self, Advance, CaptureFile, GONE, Options, is_gone};
 use quaff_os::{Stop, Try};
 use quaff_wire::decode::{Frame, Item};
 use quaff_wire::linktype;
@@ -40,6 +40,9 @@ pub struct FilePlan {
     pub cache: Option<PathBuf>,
 }
 
+/// A file that is being opened in a separate thread; `None` of one that was found in a folder, and is gone.
+type Opening = Receiver<quaff_os::Result<Option<CaptureFile>>>;
+
 /// The feed of the frames in files.
 struct FileFeed {
     plan: FilePlan,
@@ -49,7 +52,7 @@ struct FileFeed {
     left: VecDeque<PathBuf>,
     file: Option<CaptureFile>,
     /// A file that is being opened: opening a pipe waits for its writer.
-    opening: Option<Receiver<quaff_os::Result<Option<CaptureFile>>>>,
+    opening: Option<(PathBuf, Opening)>,
     bytes: Option<u64>,
     /// Packets of this pass so far.
     number: u64,
@@ -173,21 +176,22 @@ impl FileFeed {
                     Err(error) => self.skip_rest(error)?,
                 }
             }
-            if let Some(opening) = &self.opening {
+            if let Some((path, opening)) = &self.opening {
                 match opening.recv_timeout(LOOK) {
                     Ok(file) => {
-                        (self.file, self.opening) = (file?, None);
+                        self.file = file?;
                         if self.file.is_none() {
-                            let gone = "a file was removed after its folder was listed".to_owned();
-                            self.damage.get_or_insert(gone);
+                            self.damage.get_or_insert(format!("MISSING: {}, {GONE}", path.display()));
                         }
+                        self.opening = None;
                     }
                     Err(_) => return Ok(Advance::Idle),
                 }
                 continue;
             }
             let Some(path) = self.left.pop_front() else { return Ok(Advance::End) };
-            self.opening = Some(open(path, options(&self.stop, &self.plan))?);
+            let opening = open(path.clone(), options(&self.stop, &self.plan))?;
+            self.opening = Some((path, opening));
             self.in_file = 0;
         }
     }
@@ -265,10 +269,7 @@ impl Clock {
 }
 
 /// Opens a file in a separate thread; `None` of one that was found in a folder, and is gone.
-fn open(
-    path: PathBuf,
-    options: Options,
-) -> Result<Receiver<quaff_os::Result<Option<CaptureFile>>>, SendError> {
+fn open(path: PathBuf, options: Options) -> Result<Opening, SendError> {
     apart(move || CaptureFile::open_there(&path, options))
 }
 
@@ -400,13 +401,23 @@ mod tests {
         assert_eq!((feed.tally().seen, feed.tally().excluded), (5, 3));
     }
 
-    /// A cache file whose packets have these bits.
+    #[test]
+    fn a_file_of_a_folder_that_is_gone_is_named() {
+        let there = file(1, &[(1, b"a")]);
+        let gone = PathBuf::from("/nowhere/a.pcap");
+        let files = vec![gone.clone(), there.path().to_owned()];
+        let mut feed = begun(FilePlan { files, found: Arc::new([gone].into()), ..FilePlan::default() });
+        assert_eq!(drain_times(&mut *feed, 100).len(), 1);
+        assert_eq!(feed.damage(), Some(format!("MISSING: /nowhere/a.pcap, {GONE}")));
+    }
+
     fn begun(plan: FilePlan) -> Box<dyn Feed> {
         let mut feed = plan.open(Stop::default()).unwrap();
         feed.begin(false).unwrap();
         feed
     }
 
+    /// A cache file whose packets have these bits.
     fn cache(packets: u64, sides: u8) -> tempfile::NamedTempFile {
         let mut bytes = b"tcpprep\x0004\0\0".to_vec();
         bytes.extend(packets.to_be_bytes());

@@ -1,7 +1,6 @@
 //! `quaff info`: a summary of capture files on one screen, or a line for each of many.
 
 use crate::capture_files::Found;
-use crate::cmd::capture::GONE;
 use crate::confined;
 use crate::exit::Exit;
 use crate::flags::{CapturesArgs, NoSandboxArg, SalvageArg};
@@ -9,7 +8,7 @@ use crate::shell::ReportArgs;
 use crate::show::{self, Stream, name};
 use crate::terminal_table;
 use quaff_file::info::{self, DropPlace, Drops, FileInfo, Gap, InterfaceInfo, Origin, Total};
-use quaff_file::read::{finished, is_gone};
+use quaff_file::read::{GONE, finished, is_gone};
 use serde::Serialize;
 use std::path::Path;
 

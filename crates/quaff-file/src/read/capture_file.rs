@@ -11,7 +11,9 @@ use super::part::{Next, Part};
 use super::unfinished::{finished, is_gone, unfinished_note};
 use quaff_wire::decode::{Corrections, Damage, Decoder, Format, Frame, Item, Step};
 use quaff_wire::pcap::RecordLayout;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// An error of reading a file. All items before it were delivered.
@@ -146,10 +148,9 @@ impl CaptureFile {
             Err(_) if options.found.contains(path) && is_gone(path) => {}
             opened => return opened.map(Some),
         }
-        match finished(path).map(|path| Self::open_with(&path, options)) {
-            Some(Ok(file)) => Ok(Some(file)),
-            _ => Ok(None),
-        }
+        let Some(later) = finished(path) else { return Ok(None) };
+        let found = Arc::new(BTreeSet::from([later.clone()]));
+        Ok(Self::open_with(&later, Options { found, ..options }).ok())
     }
 
     /// Passes the items of the next part of the file (some MiB) to `each`, in order. Waits for the disk or

@@ -60,7 +60,9 @@ impl Input {
             return Ok(Self { kind: stream(stdin.into()), stop });
         }
         let found = path.metadata().trying(tried)?;
-        if found.file_type().is_fifo() {
+        // In a folder it was a file: another user may have put a pipe in its place.
+        let may_wait = !options.found.contains(path);
+        if found.file_type().is_fifo() && may_wait {
             let file = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path);
             let file = file.trying(tried)?;
             // Between both calls another file may have taken its place.
@@ -72,7 +74,7 @@ impl Input {
             };
             return Ok(Self { kind, stop });
         }
-        if !found.is_file() {
+        if !found.is_file() && may_wait {
             return Ok(Self { kind: stream(File::open(path).trying(tried)?), stop });
         }
         let reader = Reader::open(path)?;

@@ -22,7 +22,7 @@ pub use decompress::{Compression, Corruption, Decompressor, Failure, MAGIC_BYTES
 pub use look::{Look, MakeLook, Seen};
 pub use options::Options;
 pub(crate) use unfinished::unfinished_note;
-pub use unfinished::{finished, is_gone};
+pub use unfinished::{GONE, finished, is_gone};
 
 /// Threads that share a file with the decoder, at most.
 const HELPERS_MAX: usize = 15;

@@ -18,10 +18,14 @@ pub fn finished(path: &Path) -> Option<PathBuf> {
     path.extension().is_some_and(|end| end == "part").then(|| path.with_extension(""))
 }
 
-/// Returns whether a path names nothing, not even a link.
+/// Returns whether a path names nothing, or a link to nothing.
 pub fn is_gone(path: &Path) -> bool {
-    path.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound)
+    path.metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound)
 }
+
+/// The words on a file that was found in a folder and is gone, after its path.
+pub const GONE: &str =
+    "gone since its folder was listed, or a link to nothing; its packets are not in the result";
 
 /// The note on a file that is being written, and ends with `bytes` of an unfinished packet or frame (`unit`).
 pub(crate) fn unfinished_note(path: &Path, bytes: u64, unit: &str) -> String {

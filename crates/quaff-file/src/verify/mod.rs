@@ -129,9 +129,7 @@ impl Files {
         self.used += path.metadata().map_or(0, |found| found.len());
         match result {
             Ok(true) => {}
-            Ok(false) => {
-                self.errors.push(format!("{} was removed after its folder was listed", path.display()))
-            }
+            Ok(false) => self.errors.push(format!("MISSING: {}, {}", path.display(), read::GONE)),
             Err(error) => {
                 self.errors.push(error.to_string());
                 self.unreadable |= self.bytes == before;

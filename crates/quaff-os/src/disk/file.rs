@@ -119,6 +119,31 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::InvalidInput.into()) }
 }
 
+/// Opens a file of such a folder for reading, also by a link. Anything but a regular file is an error, and is not waited
+/// for.
+pub fn open_found(path: &Path) -> io::Result<File> {
+    let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+    let file = File::options().read(true).custom_flags(flags.bits()).open(path)?;
+    let is_file = file.metadata()?.is_file();
+    if is_file { Ok(file) } else { Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file")) }
+}
+
+/// Returns whether a folder is of a file system through which the kernel shows its state, such as procfs: reading its
+/// files may wait for events.
+pub fn is_of_kernel(dir: &Path) -> bool {
+    /// linux/magic.h: procfs, sysfs, debugfs, tracefs, securityfs, cgroup and cgroup2
+    const MAGICS: [FsType; 7] = [
+        FsType(0x9fa0),
+        FsType(0x6265_6572),
+        FsType(0x6462_6720),
+        FsType(0x7472_6163),
+        FsType(0x7363_6673),
+        FsType(0x0027_e0eb),
+        FsType(0x6367_7270),
+    ];
+    statfs(dir).is_ok_and(|found| MAGICS.contains(&found.filesystem_type()))
+}
+
 /// The longest file that this process can write in a folder, bytes: by its limit (RLIMIT_FSIZE), and on FAT by the
 /// length field of a folder (4 GiB). `u64::MAX` without a limit that is known.
 pub fn file_bytes_max(dir: &Path) -> u64 {
@@ -223,6 +248,9 @@ mod tests {
         assert!(open_regular(&link).is_err());
         assert!(open_regular(&pipe).is_err(), "and does not wait for a writer");
         assert!(open_regular(dir.path()).is_err());
+        assert!(open_found(&file).is_ok() && open_found(&link).is_ok());
+        assert!(open_found(&pipe).is_err() && open_found(dir.path()).is_err());
+        assert!(is_of_kernel(Path::new("/proc")) && !is_of_kernel(dir.path()));
     }
 
     #[test]

@@ -29,8 +29,9 @@ pub struct Reader {
 impl Reader {
     /// Opens a regular file for reading.
     pub fn open(path: &Path) -> Result<Self> {
-        let file = File::open(path).trying(|| format!("open {}", path.display()))?;
-        let direct = File::options().read(true).custom_flags(OFlag::O_DIRECT.bits()).open(path).ok();
+        let file = super::open_found(path).trying(|| format!("open {}", path.display()))?;
+        let flags = OFlag::O_DIRECT | OFlag::O_NONBLOCK;
+        let direct = File::options().read(true).custom_flags(flags.bits()).open(path).ok();
         let known = direct.as_ref().and_then(super::direct_align);
         let direct_align = known.unwrap_or(1);
         Ok(Self { file, direct: direct.filter(|_| known.is_some()), direct_align })

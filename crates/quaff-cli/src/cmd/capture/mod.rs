@@ -12,7 +12,7 @@ mod stop;
 
 pub(crate) use args::Args;
 pub(crate) use habits::instead_of;
-pub(crate) use report::{GONE, decap_words, ledger_text, places, terms};
+pub(crate) use report::{decap_words, ledger_text, places, terms};
 
 use incidents::Incidents;
 use printer::Printer;

@@ -11,6 +11,7 @@ use quaff::tally::{
     DecapTally, Fate, InputTally, LaneShare, LaneTally, Ledger, RunSummary, TERMS, Term, Verdict,
 };
 use quaff::{CompiledFilter, DryRun};
+use quaff_file::read::GONE;
 use quaff_file::tally::{CompressionTally, Sightings};
 use quaff_file::write::{DirPlan, Output};
 use quaff_os::{Reason, process};
@@ -324,10 +325,6 @@ fn sightings_words(of: &Sightings) -> String {
     let first = if of.elsewhere == 0 { none() } else { String::new() };
     first + &show::counted("  ", counts)
 }
-
-/// A file that was found in a folder, and removed before all of it was read.
-pub(crate) const GONE: &str =
-    "removed by another process after its folder was listed; its packets are not in the result";
 
 /// Remarks on the files read.
 fn input_words(input: &InputTally) -> String {

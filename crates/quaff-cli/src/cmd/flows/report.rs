@@ -1,7 +1,7 @@
 //! The output of `quaff flows`: the progress line, and the report in the form of capture's.
 
 use super::progress::{Progress, Totals};
-use crate::cmd::capture::{GONE, decap_words, places, terms};
+use crate::cmd::capture::{decap_words, places, terms};
 use crate::exit::{Exit, RunEnd};
 use crate::shell::{Part, ReadProgress};
 use crate::show::{self, Stream, name};
@@ -9,6 +9,7 @@ use crate::written_file::WrittenFile;
 use anyhow::Context;
 use quaff::flows::{FlowReport, Flows};
 use quaff::tally::Verdict;
+use quaff_file::read::GONE;
 use quaff_flow::collector::{FlowSum, Missed, SinkReport};
 use std::time::Instant;
 

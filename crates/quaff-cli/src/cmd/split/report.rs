@@ -1,10 +1,11 @@
 //! The report of `quaff split`: the shares as bars, then details.
 
-use crate::cmd::capture::{GONE, terms};
+use crate::cmd::capture::terms;
 use crate::shell::{Part, ReadProgress, resident_part};
 use crate::show::{self, Stream, name};
 use quaff::LaneGauges;
 use quaff::split::{Largest, MemberReport, PeakReport, Report, Split, SplitPlan};
+use quaff_file::read::GONE;
 use quaff_os::{Reason, stderr_columns, terminal_columns};
 
 /// Cells of a bar, and the least that shows anything.

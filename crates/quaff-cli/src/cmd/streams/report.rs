@@ -1,8 +1,9 @@
 //! The words about a run on streams.
 
-use crate::cmd::capture::{GONE, terms};
+use crate::cmd::capture::terms;
 use crate::show::{self, name};
 use quaff::streams::{Gap, StreamsReport};
+use quaff_file::read::GONE;
 
 /// Prints the sums on stderr.
 pub(super) fn print(report: &StreamsReport) {

@@ -1,8 +1,9 @@
 //! The words about a run of scripts.
 
-use crate::cmd::capture::{GONE, terms};
+use crate::cmd::capture::terms;
 use crate::show::{self, name};
 use quaff::streams::{ScriptsReport, StreamSums};
+use quaff_file::read::GONE;
 use quaff_script::ScriptTally;
 
 /// Prints the sums on stderr; of a quiet run the scripts that failed. Returns whether a failure of the run is in what

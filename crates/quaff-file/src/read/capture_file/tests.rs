@@ -156,6 +156,14 @@ fn a_file_of_a_folder_may_get_its_last_name_or_be_gone() {
     std::fs::write(&whole, long_file()).unwrap();
     assert!(open(&part, &in_folder).unwrap().is_some());
     assert!(open(&whole, &in_folder).unwrap().is_some());
+    // A pipe in the place of a file is not waited for.
+    std::fs::remove_file(&whole).unwrap();
+    nix::unistd::mkfifo(&whole, nix::sys::stat::Mode::S_IRUSR).unwrap();
+    let error = open(&whole, &in_folder).unwrap_err().to_string();
+    assert!(error.contains("no regular file"), "{error}");
+    std::fs::remove_file(&whole).unwrap();
+    std::os::unix::fs::symlink("nowhere", &whole).unwrap();
+    assert!(open(&whole, &in_folder).unwrap().is_none());
 }
 
 fn digest(item: &Item<'_>) -> String {

@@ -34,10 +34,8 @@ impl Inputs {
         let (mut captures, mut segments) = (Vec::new(), Vec::new());
         for path in paths {
             let is_named = !path.is_dir();
-            let mut files = vec![path.clone()];
-            if !is_named {
-                files = in_folder(path)?;
-            }
+            let files = if is_named { vec![path.clone()] } else { in_folder(path)? };
+            let before = captures.len() + segments.len();
             for file in files {
                 match content(&file, is_named)? {
                     Content::Capture => captures.push(file),
@@ -45,13 +43,16 @@ impl Inputs {
                     Content::Other => {}
                 }
             }
+            if captures.len() + segments.len() == before {
+                bail!(
+                    "no capture files (pcap, pcapng) and no segments of flows in {}",
+                    name(&path.display().to_string())
+                );
+            }
         }
         match (captures.is_empty(), segments.is_empty()) {
-            (false, true) => Ok(Self::Captures(captures)),
+            (_, true) => Ok(Self::Captures(captures)),
             (true, false) => Ok(Self::Parquet(segments)),
-            (true, true) => {
-                bail!("no capture files (pcap, pcapng) and no segments of flows in {}", list(paths))
-            }
             (false, false) => bail!(
                 "{} has flow records and {} has packets, perhaps the same ones: report one kind at a time",
                 segments[0].display(),
@@ -59,10 +60,6 @@ impl Inputs {
             ),
         }
     }
-}
-
-fn list(paths: &[PathBuf]) -> String {
-    paths.iter().map(|path| name(&path.display().to_string()).into_owned()).collect::<Vec<_>>().join(", ")
 }
 
 /// The content of a file by its first bytes, and of Parquet by its name too, so that damage is reported. Any other file
@@ -164,7 +161,9 @@ mod tests {
             Inputs::find(&paths).expect_err("refused").to_string()
         };
         assert!(refused(&["p/s.parquet", "c"]).contains("one kind"), "{}", refused(&["p", "c"]));
-        assert!(refused(&["n"]).contains("no capture files"), "{}", refused(&["n"]));
+        for beside in [&["n"][..], &["c", "n"], &["n", "p"]] {
+            assert!(refused(beside).contains("no capture files"), "{}", refused(beside));
+        }
         // A file that is missing is an error of reading it.
         assert!(Inputs::find(&[dir.path().join("gone")]).is_ok());
     }

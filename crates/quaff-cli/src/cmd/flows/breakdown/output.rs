@@ -1,7 +1,6 @@
 //! The outputs of a report: tables for a terminal, JSON, and the data of a page.
 
 use super::args::Args;
-use crate::cmd::capture::GONE;
 use crate::cmd::flows::sums::{GroupsJson, Rates, SumJson, by_name, columns, dense, heading, together};
 use crate::show::{self, Stream, name};
 use crate::terminal_table;
@@ -9,6 +8,7 @@ use quaff::flows::FlowReport;
 use quaff::format;
 use quaff::tally::Verdict;
 use quaff_bench::report::{Column, LINES_MAX, Row, Table, TimePage, TimePanel, TimeUnit};
+use quaff_file::read::GONE;
 use quaff_flow::summary::{By, Cell, Ranked, Summary};
 use serde::Serialize;
 use std::path::PathBuf;
