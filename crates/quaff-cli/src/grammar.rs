@@ -1,10 +1,10 @@
 //! The one grammar of inputs, for all commands that read captures. Words of a command line that belong to no flag are
 //! files and folders to read, or the tcpdump expression: here they become `--read` and `--filter`, before the line is
 //! parsed, so that each command has its inputs and its filter in one place, and the rules of its flags hold however an
-//! input is named. It opens no file but to see whether a word of an expression is a capture.
+//! input is named. It opens no file but to see whether the first word of an expression is a capture.
 
 use crate::capture_files::is_capture_file;
-use crate::show::name;
+use crate::show::{message, name};
 use anyhow::{bail, ensure};
 use clap::builder::ValueRange;
 use clap::error::{ContextKind, ContextValue};
@@ -13,19 +13,21 @@ use clap::{Arg, ArgMatches, Command};
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io::{Error, ErrorKind};
-use std::net::IpAddr;
 use std::path::Path;
 
 /// The argument of commands whose words are files, and of those in which an expression follows.
 const INPUTS: &str = "inputs";
 const WORDS: &str = "words";
 
-/// Words with which an expression of the filter language begins: pcap-filter(7).
+/// Words with which an expression of the filter language begins: pcap-filter(7), and the scanner of libpcap.
 const KEYWORDS: &str = "\
-    not host net port portrange src dst gateway proto protochain ether link ppp slip fddi tr wlan ip ip6 \
-    arp rarp tcp udp sctp icmp icmp6 igmp igrp pim ah esp vrrp carp decnet iso clnp esis isis stp ipx \
-    netbeui lat moprc mopdl aarp atalk vlan mpls pppoed pppoes geneve vxlan less greater len broadcast \
-    multicast inbound outbound ifname ifindex type subtype";
+    not host net port portrange src dst gateway proto protochain ether link ppp slip fddi tr wlan radio ip ip6 \
+    arp rarp tcp udp sctp icmp icmp6 igmp igrp pim ah esp vrrp carp decnet iso clnp es-is esis is-is isis l1 l2 \
+    iih lsp snp csnp psnp llc stp ipx netbeui lat sca moprc mopdl aarp atalk vlan mpls pppoed pppoes geneve \
+    vxlan less greater byte len length broadcast multicast inbound outbound ifname ifindex on rnr rulenum srnr \
+    subrulenum rset ruleset reason action type subtype dir direction addr1 addr2 addr3 addr4 address1 address2 \
+    address3 address4 ra ta lane metac bcc oam oamf4 oamf4sc oamf4ec sc ilmic vpi vci connectmsg metaconnect \
+    fisu lssu lsu msu hfisu hlssu hmsu sio opc dpc sls hsio hopc hdpc hsls";
 
 /// The words and flags of a command line.
 #[derive(Debug, Default)]
@@ -34,8 +36,18 @@ struct Seen {
     words: Vec<usize>,
     /// The flags that were given.
     flags: BTreeSet<String>,
+    /// One that is unknown was given.
+    has_unknown: bool,
     /// The place of `--`, after which all words are such.
     end: Option<usize>,
+}
+
+/// The beginning of an expression.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Beginning {
+    Keyword,
+    /// It may be the name of a file as well.
+    Number,
 }
 
 /// The line, whose first word is that of `root`, with inputs and expression as flags. A command that reads no captures
@@ -50,7 +62,10 @@ pub(crate) fn native(root: &Command, line: Vec<OsString>) -> anyhow::Result<Vec<
     let mut built = command.clone();
     built.build();
     let seen = seen(&built, &line, at);
-    if seen.words.is_empty() {
+    // The parser has the help, and the words on an option that it does not know.
+    let is_for_parser = seen.has_unknown || seen.has("help") || seen.has("version");
+    let asks_for_help = seen.words.first() == Some(&at) && line[at] == "help" && command.has_subcommands();
+    if seen.words.is_empty() || is_for_parser || asks_for_help {
         return Ok(line);
     }
     let words: Vec<_> = seen.words.iter().map(|place| line[*place].as_os_str()).collect();
@@ -60,6 +75,10 @@ pub(crate) fn native(root: &Command, line: Vec<OsString>) -> anyhow::Result<Vec<
         () => words.len(),
     };
     let expression = expression(&words[inputs..], seen.has("filter"))?;
+    let may_note = !seen.has("interface") && !seen.has("quiet");
+    if let Some(note) = words.get(inputs).filter(|_| may_note).and_then(|word| ambiguity(word)) {
+        message(&note);
+    }
     Ok(rewritten(&line, at, &seen, inputs, expression))
 }
 
@@ -140,21 +159,29 @@ fn seen(command: &Command, line: &[OsString], mut at: usize) -> Seen {
             seen.words.push(at - 1);
             continue;
         }
-        let (flags, has_value) = match word.to_str().and_then(|word| word.strip_prefix("--")) {
+        let (flags, has_value) = match bytes.strip_prefix(b"--") {
             Some(long) => {
-                let (name, value) =
-                    long.split_once('=').map_or((long, None), |(name, value)| (name, Some(value)));
-                (command.get_arguments().filter(|arg| has_long(arg, name)).collect(), value.is_some())
+                // The value may be any name of a file.
+                let end = long.iter().position(|byte| *byte == b'=').unwrap_or(long.len());
+                let name = std::str::from_utf8(&long[..end]).unwrap_or_default();
+                let found: Vec<_> = command.get_arguments().filter(|arg| has_long(arg, name)).collect();
+                seen.has_unknown |= found.is_empty();
+                (found, end < long.len())
             }
-            None => cluster(command, word),
+            None => cluster(command, word, &mut seen.has_unknown),
         };
         seen.flags.extend(flags.iter().map(|arg: &&Arg| arg.get_id().to_string()));
         let Some(last) = flags.last().filter(|arg| takes_next(arg) && !has_value) else { continue };
         let range = last.get_num_args().unwrap_or(ValueRange::SINGLE);
         let mut taken = 0;
-        while taken < range.max_values()
-            && line.get(at).is_some_and(|next| !is_flag(next) || taken < range.min_values())
-        {
+        while let Some(next) = line.get(at).filter(|_| taken < range.max_values()) {
+            let is_optional = taken >= range.min_values();
+            // That of an expression is none of an option that may be alone, such as --json.
+            let is_other =
+                is_flag(next) || range.min_values() == 0 && beginning(next) == Some(Beginning::Keyword);
+            if is_optional && is_other {
+                break;
+            }
             (at, taken) = (at + 1, taken + 1);
         }
     }
@@ -175,8 +202,8 @@ fn has_long(arg: &Arg, name: &str) -> bool {
     arg.get_long() == Some(name) || arg.get_all_aliases().is_some_and(|aliases| aliases.contains(&name))
 }
 
-/// The flags of a word such as `-nr`, and whether the value of the last one is in it.
-fn cluster<'a>(command: &'a Command, word: &OsStr) -> (Vec<&'a Arg>, bool) {
+/// The flags of a word such as `-nr`, and whether the value of the last one is in it. Notes one that is unknown.
+fn cluster<'a>(command: &'a Command, word: &OsStr, has_unknown: &mut bool) -> (Vec<&'a Arg>, bool) {
     let text = word.to_string_lossy();
     let mut letters = text.chars().skip(1);
     let mut found = Vec::new();
@@ -185,7 +212,10 @@ fn cluster<'a>(command: &'a Command, word: &OsStr) -> (Vec<&'a Arg>, bool) {
             arg.get_short() == Some(letter)
                 || arg.get_all_short_aliases().is_some_and(|all| all.contains(&letter))
         };
-        let Some(arg) = command.get_arguments().find(of) else { break };
+        let Some(arg) = command.get_arguments().find(of) else {
+            *has_unknown = true;
+            break;
+        };
         found.push(arg);
         if arg.get_action().takes_values() {
             break;
@@ -196,25 +226,46 @@ fn cluster<'a>(command: &'a Command, word: &OsStr) -> (Vec<&'a Arg>, bool) {
 
 /// With an interface, all words are the expression. Returns the number of inputs: none.
 fn of_interface(words: &[&OsStr]) -> anyhow::Result<usize> {
-    let first = Path::new(words[0]);
-    ensure!(
-        begins_expression(words[0]) || !is_capture_file(first),
-        "{} is a capture, and -i reads an interface: leave one of them out",
-        name(&first.display().to_string())
-    );
-    Ok(0)
+    if beginning(words[0]).is_some() {
+        return Ok(0);
+    }
+    let word = words[0].to_string_lossy();
+    let word = name(&word);
+    match is_capture_file(Path::new(words[0])) {
+        true => bail!("{word} is a capture, and -i reads an interface: leave one of them out"),
+        false => {
+            bail!("{word} is no word that begins an expression, which all words are with -i: {}", hint(&word))
+        }
+    }
+}
+
+/// The ways to give an expression that begins with another word.
+fn hint(word: &str) -> String {
+    format!("name a host after the word host, as in 'host {word}'; -f takes any expression")
+}
+
+/// The message on the first word of an expression that names an input too.
+fn ambiguity(word: &OsStr) -> Option<String> {
+    let path = Path::new(word);
+    let kind = match path.is_dir() {
+        true => "folder",
+        false => Some("capture").filter(|_| is_capture_file(path))?,
+    };
+    let word = word.to_string_lossy();
+    let word = name(&word);
+    Some(format!("'{word}' begins the expression; ./{word} names the {kind}"))
 }
 
 /// The number of words that are inputs; the others are the expression. Files are as they are now: `is_named` is whether
 /// an input is named before.
 fn of_files(words: &[&OsStr], mut is_named: bool, command: &Command) -> anyhow::Result<usize> {
     for (at, word) in words.iter().enumerate() {
-        let begins = begins_expression(word);
-        if is_there(word) && !(is_named && begins) {
+        let beginning = beginning(word);
+        if is_there(word) && !(is_named && beginning == Some(Beginning::Keyword)) {
             is_named = true;
             continue;
         }
-        ensure!(begins, "{}", nothing(word, is_named, command));
+        ensure!(beginning.is_some(), "{}", nothing(word, is_named, command));
         if !is_named {
             bail!("no input is named before the expression '{}': {}", joined(&words[at..])?, ways(command));
         }
@@ -229,9 +280,7 @@ fn nothing(word: &OsStr, is_named: bool, command: &Command) -> String {
     let (word, commands) = (name(&word), commands(command));
     let begun = format!("{word}: No such file or directory");
     match (is_named, commands.is_empty()) {
-        (true, _) => format!(
-            "{begun}, and no tcpdump expression begins with it: name a host after the word host, as in 'host {word}'"
-        ),
+        (true, _) => format!("{begun}, and no word that begins an expression: {}", hint(&word)),
         (false, true) => format!("{begun}; {}", ways(command)),
         (false, false) => format!("{begun}, and no command of this name ({commands}); {}", ways(command)),
     }
@@ -243,31 +292,39 @@ fn commands(command: &Command) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-/// Returns whether a word names something to read. One that may not be looked at is named when it is opened.
+/// Returns whether a word names something to read. One that may not be looked at is named when it is opened; a text that
+/// can be no name is none.
 fn is_there(word: &OsStr) -> bool {
-    let is_gone = |error: Error| error.kind() == ErrorKind::NotFound;
-    word == "-" || !Path::new(word).metadata().is_err_and(is_gone)
+    use ErrorKind::{InvalidFilename, InvalidInput, NotADirectory, NotFound};
+    let is_none =
+        |error: Error| [NotFound, NotADirectory, InvalidFilename, InvalidInput].contains(&error.kind());
+    word == "-" || !Path::new(word).metadata().is_err_and(is_none)
 }
 
-/// Returns whether an expression begins with a word: a word of the filter language, a number or an address.
-fn begins_expression(word: &OsStr) -> bool {
-    let Some(text) = word.to_str().filter(|text| !text.is_empty()) else { return false };
-    let text = text.trim_start_matches(|c: char| c.is_whitespace() || "(!".contains(c));
-    let end = text.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(text.len());
-    let (first, rest) = text.split_at(end);
+/// The beginning of an expression that a word is: a word of the filter language, or a number. No address begins one, for
+/// libpcap either. An expression of nothing is one, too.
+fn beginning(word: &OsStr) -> Option<Beginning> {
+    let text = word.to_str()?.trim_start_matches(|c: char| c.is_whitespace() || "(!".contains(c));
+    let is_keyword = |text: &str| KEYWORDS.split(' ').any(|word| word == text);
+    let first = text.split(|c: char| c.is_whitespace() || "()".contains(c)).next().unwrap_or_default();
+    if first.is_empty() || is_keyword(first) {
+        return Some(Beginning::Keyword);
+    }
+    let end = first.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(first.len());
+    let (first, rest) = first.split_at(end);
     // A name such as port.pcap, or a path.
-    let is_longer = rest.starts_with(['.', '_', '-', '/', ':']);
-    let is_number = !first.is_empty() && first.bytes().all(|digit| digit.is_ascii_digit());
-    let is_word =
-        first.is_empty() && rest.is_empty() || is_number || KEYWORDS.split(' ').any(|word| word == first);
-    is_word && !is_longer || is_address(text.split([' ', '/', ')']).next().unwrap_or_default())
-}
-
-/// Returns whether a text is an IP or a MAC address.
-fn is_address(text: &str) -> bool {
-    let bytes = text.split([':', '-']).map(|part| part.len() <= 2 && u8::from_str_radix(part, 16).is_ok());
-    let bytes: Vec<_> = bytes.collect();
-    text.parse::<IpAddr>().is_ok() || bytes == [true; 6]
+    if rest.starts_with(['.', '_', '-', '/', ':']) {
+        return None;
+    }
+    let hexadecimal = first.strip_prefix("0x").or(first.strip_prefix("0X"));
+    let is_number = match hexadecimal {
+        Some(digits) => !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_hexdigit()),
+        None => !first.is_empty() && first.bytes().all(|digit| digit.is_ascii_digit()),
+    };
+    match is_number {
+        true => Some(Beginning::Number),
+        false => is_keyword(first).then_some(Beginning::Keyword),
+    }
 }
 
 /// The expression of the words; `None` without one. `is_given` is whether -f has one.
@@ -321,8 +378,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_expression_begins_with_a_word_a_number_or_an_address() {
+    fn an_expression_begins_with_a_word_or_a_number() {
         for word in [
+            "",
             "port",
             "tcp[13]",
             "len>100",
@@ -331,18 +389,18 @@ mod tests {
             "!",
             "(",
             "not port 80",
-            "10.0.0.1",
-            "10.0.0.0/8",
-            "fd00::1",
-            "02:00:00:00:00:01",
-            "1",
             "ip)",
             "tcp and port 80",
+            "es-is",
+            "addr1 02:00:00:00:00:01",
+            "llc",
         ] {
-            assert!(begins_expression(word.as_ref()), "{word}");
+            assert_eq!(beginning(word.as_ref()), Some(Beginning::Keyword), "{word}");
+        }
+        for word in ["1", "0x1f", "80=len", "2 + 2 = 4"] {
+            assert_eq!(beginning(word.as_ref()), Some(Beginning::Number), "{word}");
         }
         for word in [
-            "",
             "port.pcap",
             "port_1",
             "tcp-1.pcap",
@@ -351,8 +409,14 @@ mod tests {
             "10.pcap",
             "ring/a",
             "www.example.com",
+            "10.0.0.1",
+            "10.0.0.0/8",
+            "fd00::1",
+            "02:00:00:00:00:01",
+            "0x",
+            "1f",
         ] {
-            assert!(!begins_expression(word.as_ref()), "{word}");
+            assert_eq!(beginning(word.as_ref()), None, "{word}");
         }
     }
 
@@ -372,11 +436,49 @@ mod tests {
             ("flows top -i lo", "flows|top|-i|lo"),
             ("flows -i lo top", "flows|--filter=top|-i|lo"),
             ("bench list x", "bench|list|x"),
+            ("flows - --json udp", "flows|--filter=udp|--read=-|--json"),
+            ("flows - --json r.jsonl", "flows|--read=-|--json|r.jsonl"),
+            ("capture -i lo -w x --rt 50 tcp", "capture|--filter=tcp|-i|lo|-w|x|--rt|50"),
+            ("capture -i lo -w x 1 = 1", "capture|--filter=1 = 1|-i|lo|-w|x"),
+            // What the parser has the words for.
+            ("flows help", "flows|help"),
+            ("streams help extract", "streams|help|extract"),
+            ("capture --help foo", "capture|--help|foo"),
+            ("capture - -h foo", "capture|-|-h|foo"),
+            ("capture -r - --wirte x", "capture|-r|-|--wirte|x"),
+            ("capture -r - -z gzip -w o", "capture|-r|-|-z|gzip|-w|o"),
         ] {
             let line = std::iter::once("quaff").chain(line.split(' ')).map(OsString::from).collect();
             let found: Vec<_> = native(&root, line).unwrap().into_iter().skip(1).collect();
             assert_eq!(found, expected.split('|').map(OsString::from).collect::<Vec<_>>());
         }
+    }
+
+    #[test]
+    fn a_text_that_can_be_no_name_is_no_file() {
+        use std::os::unix::ffi::OsStrExt;
+        assert!(is_there("/".as_ref()) && is_there("-".as_ref()));
+        let long = "not ".repeat(2000);
+        for word in ["host a", "/dev/null/8", long.as_str(), "a\0b"] {
+            assert!(!is_there(word.as_ref()), "{word}");
+        }
+        // A name that is no text is a value, too.
+        let name = OsStr::from_bytes(b"--read=\xff").to_owned();
+        let line =
+            ["quaff", "capture", "-w", "x"].map(OsString::from).into_iter().chain([name, "tcp".into()]);
+        let found = native(&crate::command(), line.collect()).unwrap();
+        assert_eq!((found[2].to_str(), found.len()), (Some("--filter=tcp"), 6));
+    }
+
+    #[test]
+    fn the_first_word_of_an_expression_that_names_an_input_is_pointed_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let note = ambiguity(dir.path().as_os_str()).unwrap();
+        assert!(note.contains("names the folder"), "{note}");
+        let file = dir.path().join("udp");
+        assert_eq!(ambiguity(file.as_os_str()), None);
+        std::fs::write(&file, [0xd4, 0xc3, 0xb2, 0xa1]).unwrap();
+        assert!(ambiguity(file.as_os_str()).unwrap().contains("names the capture"));
     }
 
     #[test]
@@ -388,7 +490,12 @@ mod tests {
                 "flows none.pcap",
                 "none.pcap: No such file or directory, and no command of this name (top, report); -i IF",
             ),
-            ("split -r - none.pcap", "no tcpdump expression begins with it"),
+            ("split -r - none.pcap", "No such file or directory, and no word that begins an expression"),
+            ("split -r - 10.0.0.1", "as in 'host 10.0.0.1'"),
+            (
+                "split -i lo none.pcap",
+                "none.pcap is no word that begins an expression, which all words are with -i",
+            ),
             ("capture -r - -f udp tcp", "the filter is given twice, with -f and as 'tcp'"),
         ] {
             let line = std::iter::once("quaff").chain(line.split(' ')).map(OsString::from).collect();

@@ -20,11 +20,11 @@ const GROUPS: [(&str, &[&str]); 5] = [
 /// Commands for the first minute.
 pub(crate) const FIRST: &str = "\
 To begin:
-  quaff capture -i eth0 --print                  # watch the packets of eth0
-  quaff capture -i eth0 -w all.pcapng            # record every packet of eth0, until ^C
-  quaff flows top -i eth0                        # who talks?
-  quaff streams extract -r all.pcapng --dir out  # what was sent, as files
-  quaff verify all.pcapng                        # is anything missing?";
+  quaff capture -i eth0                       # watch the packets of eth0
+  quaff capture -i eth0 -w all.pcapng         # record every packet of eth0, until ^C
+  quaff flows top -i eth0                     # who talks?
+  quaff streams extract all.pcapng --dir out  # what was sent, as files
+  quaff verify all.pcapng                     # is anything missing?";
 
 /// The last line of the help.
 const LAST: &str = "'quaff COMMAND --help' has the options and examples of a command.";

@@ -6,6 +6,7 @@ use crate::capture_files::{self, Found};
 use crate::shell::DurationArgs;
 use crate::units::{self, CLOCKS, choice};
 use anyhow::bail;
+use clap::ValueHint;
 use quaff::plan::{InputPlan, ReadPlan, SNAPLEN_MAX};
 use quaff::source::interfaces_named;
 use quaff_os::packet::TimeSource;
@@ -22,11 +23,11 @@ flags! {
 
     /// Files to read, and folders with captures, as by -r; words after them are a tcpdump expression, as by -f. With -i
     /// all words are the expression
-    #[arg(value_name = "FILE|DIR|EXPR")]
+    #[arg(value_name = "FILE|DIR|EXPR", value_hint = ValueHint::AnyPath)]
     WordsArg { words: Vec<OsString> }
 
     /// Files to read, and folders with captures, as by -r
-    #[arg(value_name = "FILE|DIR")]
+    #[arg(value_name = "FILE|DIR", value_hint = ValueHint::AnyPath)]
     InputsArg { inputs: Vec<OsString> }
 
     /// Read FILE, or the captures in the folder DIR; '-' is stdin; repeat it to read several in order
