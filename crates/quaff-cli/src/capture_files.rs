@@ -91,7 +91,10 @@ fn identity(path: &Path) -> Option<Identity> {
 
 /// The files of a folder, each once, but for those of `own`.
 fn listed(path: &Path, own: &[Identity]) -> anyhow::Result<Vec<PathBuf>> {
-    let files = inside(path, DEPTH_MAX, own)?;
+    Ok(each_once(inside(path, DEPTH_MAX, own)?))
+}
+
+fn each_once(files: Vec<PathBuf>) -> Vec<PathBuf> {
     let (links, plain): (Vec<_>, Vec<_>) = files.iter().partition(|path| path.is_symlink());
     let mut seen: BTreeSet<_> = match links.is_empty() {
         true => BTreeSet::new(),
@@ -107,7 +110,7 @@ fn listed(path: &Path, own: &[Identity]) -> anyhow::Result<Vec<PathBuf>> {
     let names: BTreeSet<_> = plain.into_iter().cloned().collect();
     let is_renamed =
         |path: &PathBuf| finished(path).is_some_and(|later| names.contains(&later)) && is_gone(path);
-    Ok(files.into_iter().filter(|path| !twice.contains(path) && !is_renamed(path)).collect())
+    files.into_iter().filter(|path| !twice.contains(path) && !is_renamed(path)).collect()
 }
 
 fn inside(path: &Path, depth: usize, own: &[Identity]) -> anyhow::Result<Vec<PathBuf>> {
@@ -208,6 +211,16 @@ mod tests {
         symlink("nowhere", at("gone.pcap")).unwrap();
         symlink("nowhere", at("gone")).unwrap();
         assert_eq!(names(dir.path()), ["b.pcap", "d.pcap", "gone.pcap", "sub/c.pcap"]);
+    }
+
+    #[test]
+    fn a_part_that_gets_its_last_name_is_listed_once() {
+        let dir = folder(&["a.pcap", "b.pcap", "b.pcap.part"]);
+        let listed = |names: &[&str]| names.iter().map(|name| dir.path().join(name)).collect::<Vec<_>>();
+        // That of a, and of c, is gone; b has both.
+        let found = listed(&["a.pcap.part", "a.pcap", "b.pcap.part", "b.pcap", "c.pcap.part"]);
+        let expected = listed(&["a.pcap", "b.pcap.part", "b.pcap", "c.pcap.part"]);
+        assert_eq!(each_once(found), expected);
     }
 
     #[test]
