@@ -12,7 +12,8 @@ use crate::flags::{
 use crate::shell::{DurationArgs, ReportArgs, WatchArgs};
 use crate::units::{self, Choice, choice};
 use anyhow::bail;
-use clap::{Arg, ArgGroup};
+use clap::builder::Resettable;
+use clap::{Arg, ArgGroup, Id};
 use quaff::memory;
 use quaff::plan::{CapturePlan, HotplugPlan, InputPlan, LoadPlan, SNAPLEN_MAX, Via, WritePlan};
 use quaff::source::{interfaces_named, interfaces_now};
@@ -221,7 +222,7 @@ const OF_SERIES: [&str; 10] = [
 /// A flag of [`OF_SERIES`] needs any of the flags that make several files.
 fn of_series(arg: Arg) -> Arg {
     match OF_SERIES.contains(&arg.get_id().as_str()) {
-        true => arg.requires(None::<&'static str>).requires("series"),
+        true => arg.requires(Resettable::<Id>::Reset).requires("series"),
         false => arg,
     }
 }
