@@ -142,7 +142,7 @@ impl HabitArgs {
 
     /// Refuses more of a letter than it has meanings.
     pub(super) fn check(&self) -> anyhow::Result<()> {
-        ensure!(self.times <= TIMES_MAX, "-t is given {} times: -ttttt has the most of them", self.times);
+        ensure!(self.times <= TIMES_MAX, "-t is given {} times: at most -ttttt", self.times);
         Ok(())
     }
 
