@@ -124,7 +124,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     format: FormatArg,
     #[command(flatten, next_help_heading = "Output")]
-    compress: CompressArg<Codec>,
+    pub(super) compress: CompressArg<Codec>,
     /// Comment in the header of each file, which Wireshark shows in the properties of the capture; pcapng only
     #[arg(long, value_name = "TEXT", help_heading = "Output")]
     annotate: Option<String>,
