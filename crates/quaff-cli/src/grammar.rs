@@ -434,7 +434,7 @@ mod tests {
             ("streams - --script a b", "streams|--read=-|--script|a|b"),
             ("verify -i lo tcp", "verify|--filter=tcp|-i|lo"),
             ("flows top -i lo", "flows|top|-i|lo"),
-            ("flows -i lo top", "flows|--filter=top|-i|lo"),
+            ("flows -i lo tcp", "flows|--filter=tcp|-i|lo"),
             ("bench list x", "bench|list|x"),
             ("flows - --json udp", "flows|--filter=udp|--read=-|--json"),
             ("flows - --json r.jsonl", "flows|--read=-|--json|r.jsonl"),
@@ -491,6 +491,7 @@ mod tests {
                 "none.pcap: No such file or directory, and no command of this name (top, report); -i IF",
             ),
             ("split -r - none.pcap", "No such file or directory, and no word that begins an expression"),
+            ("flows -i lo top", "top is no word that begins an expression"),
             ("split -r - 10.0.0.1", "as in 'host 10.0.0.1'"),
             (
                 "split -i lo none.pcap",

@@ -34,18 +34,8 @@ const READING: [(&str, &str, &str); 11] = [
 const FILTERING: [&str; 7] =
     ["capture", "split", "flows", "flows-top", "flows-report", "streams", "streams-extract"];
 
-/// Commands whose files are no captures, whose lines are another program's, or that take one file with more.
-const OTHERS: [&str; 9] = [
-    "bench-compare",
-    "bench-show",
-    "service-show",
-    "man",
-    "gulp",
-    "tcpreplay",
-    "nprobe",
-    "streams-follow",
-    "streams-list",
-];
+/// A command that takes one file, and names of connections after it.
+const OTHERS: [&str; 1] = ["streams-follow"];
 
 /// The pages of commands with an argument or with -r that names files.
 fn pages() -> BTreeSet<String> {
