@@ -292,8 +292,8 @@ fn commands(command: &Command) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-/// Returns whether a word names something to read. One that may not be looked at is named when it is opened; a text that
-/// can be no name is none.
+/// Returns whether a word names something to read. One that may not be looked at is named when it is opened; a text
+/// that can be no name is none.
 fn is_there(word: &OsStr) -> bool {
     use ErrorKind::{InvalidFilename, InvalidInput, NotADirectory, NotFound};
     let is_none =
@@ -301,8 +301,8 @@ fn is_there(word: &OsStr) -> bool {
     word == "-" || !Path::new(word).metadata().is_err_and(is_none)
 }
 
-/// The beginning of an expression that a word is: a word of the filter language, or a number. No address begins one, for
-/// libpcap either. An expression of nothing is one, too.
+/// The beginning of an expression that a word is: a word of the filter language, or a number. No address begins one,
+/// for libpcap either. An expression of nothing is one, too.
 fn beginning(word: &OsStr) -> Option<Beginning> {
     let text = word.to_str()?.trim_start_matches(|c: char| c.is_whitespace() || "(!".contains(c));
     let is_keyword = |text: &str| KEYWORDS.split(' ').any(|word| word == text);

@@ -121,8 +121,8 @@ impl Decoder {
         }
     }
 
-    /// As [`Decoder::end`], of a file that is being written: a part of its last unit may be there. Returns the number of
-    /// its bytes. A unit in which another one begins has a damaged length, and more may be lost than that.
+    /// As [`Decoder::end`], of a file that is being written: a part of its last unit may be there. Returns the number
+    /// of its bytes. A unit in which another one begins has a damaged length, and more may be lost than that.
     pub fn end_unfinished(&self, rest: &[u8]) -> Result<u64, Damage> {
         let Err(damage) = self.end(rest) else { return Ok(0) };
         let after = rest.get(1..).unwrap_or_default();

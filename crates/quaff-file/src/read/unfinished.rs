@@ -37,8 +37,9 @@ pub(crate) fn unfinished_note(path: &Path, bytes: u64, unit: &str) -> String {
     )
 }
 
-/// The length of the frame of `file` that is at `place`, and ends with the bytes that were there; `None` if it cannot be
-/// the last one of a recorder. A frame in which another one begins has a damaged length, and more may be lost than that.
+/// The length of the frame of `file` that is at `place`, and ends with the bytes that were there; `None` if it cannot
+/// be the last one of a recorder. A frame in which another one begins has a damaged length, and more may be lost than
+/// that.
 pub(super) fn unfinished_frame(file: &File, compression: Compression, place: Range<u64>) -> Option<u64> {
     let bytes = place.end.checked_sub(place.start).filter(|bytes| *bytes <= FRAME_BYTES_MAX)?;
     let mut frame = vec![0; bytes as usize];
@@ -47,8 +48,8 @@ pub(super) fn unfinished_frame(file: &File, compression: Compression, place: Ran
     is_last.then_some(bytes)
 }
 
-/// Returns whether a whole frame is anywhere in `bytes`. So many beginnings of frames that all cannot be looked at count
-/// as one.
+/// Returns whether a whole frame is anywhere in `bytes`. So many beginnings of frames that all cannot be looked at
+/// count as one.
 fn has_whole_frame(compression: Compression, bytes: &[u8]) -> bool {
     let mut candidates = 0;
     (0..bytes.len()).map(|at| &bytes[at..]).filter(|rest| Compression::of(rest) == Some(compression)).any(

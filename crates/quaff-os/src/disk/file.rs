@@ -119,8 +119,8 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::InvalidInput.into()) }
 }
 
-/// Opens a file of such a folder for reading, also by a link. Anything but a regular file is an error, and is not waited
-/// for.
+/// Opens a file of such a folder for reading, also by a link. Anything but a regular file is an error, and is not
+/// waited for.
 pub fn open_found(path: &Path) -> io::Result<File> {
     let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
     let file = File::options().read(true).custom_flags(flags.bits()).open(path)?;

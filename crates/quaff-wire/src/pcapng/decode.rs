@@ -1,8 +1,8 @@
 //! Decodes pcapng files from slices: several sections, each in its own byte order.
 //!
 //! Packets, interfaces, statistics and section headers are read as a whole, and names up to the same limit. All other
-//! blocks are skipped, whatever their length; only the lengths at both ends are compared. A short one is skipped when all
-//! of it is there, so that the end of a file in it can be judged.
+//! blocks are skipped, whatever their length; only the lengths at both ends are compared. A short one is skipped when
+//! all of it is there, so that the end of a file in it can be judged.
 
 use super::encode::PADDING_BLOCK;
 use super::option::{self, Options};
