@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_folder_or_file_of_a_recorder_is_not_looked_at() {
+    fn folders_of_the_kernel_and_of_fsck_are_skipped() {
         let dir = folder(&["a.pcap", "lost+found/b.pcap", "sub/lost+found/c.pcap"]);
         assert_eq!(names(dir.path()), ["a.pcap", "sub/lost+found/c.pcap"]);
         let error = find(&[PathBuf::from("/proc")], &[]).unwrap_err().to_string();

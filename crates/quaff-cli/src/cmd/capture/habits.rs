@@ -56,7 +56,8 @@ pub(crate) struct HabitArgs {
     #[arg(short = 'W', value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Rotation")]
     file_count: Option<u64>,
     /// Start the next file at a condition of dumpcap: filesize:KB (1000 bytes, at least 2098), duration:SECONDS from
-    /// the start on, interval:SECONDS aligned to midnight, packets:N; keep the newest N with files:N; repeat it for more
+    /// the start on, interval:SECONDS aligned to midnight, packets:N; keep the newest N with files:N; repeat it for
+    /// more
     #[arg(short = 'b', value_name = "CONDITION", help_heading = "Rotation")]
     ring_parts: Vec<RingPart>,
 }
