@@ -101,16 +101,6 @@ pub enum Failure {
     Corrupt(Corruption),
 }
 
-impl Failure {
-    /// The same of frames that are whole by the headers of their blocks: the file does not end inside them.
-    pub(super) fn of_whole_frames(mut self) -> Self {
-        if let Self::Corrupt(corruption) = &mut self {
-            corruption.cut_frame = None;
-        }
-        self
-    }
-}
-
 /// Decompresses a file of one compression, piece by piece.
 #[derive(Debug)]
 pub struct Decompressor {

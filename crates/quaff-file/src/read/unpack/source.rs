@@ -236,7 +236,7 @@ pub(super) fn unpack(mut job: Decompressor, mut room: Buffer) -> (Unpacked, Opti
         match job.read(&mut room[bytes..]) {
             Ok(0) => break Ok(bytes < room.len()),
             Ok(more) => bytes += more,
-            Err(failure) => break Err(failure.of_whole_frames()),
+            Err(failure) => break Err(failure),
         }
     };
     let used = job.offset();
