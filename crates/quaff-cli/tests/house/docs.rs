@@ -321,6 +321,20 @@ fn pages_have_the_fields_of_the_json() {
 }
 
 #[test]
+fn the_page_of_info_has_the_fields_of_the_traffic() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let made = "generate -w all.pcap --tcp talk --size 300 --flows 9 --pps 1k --count 300";
+    sample(Command::new(QUAFF), made, dir.path(), &mut BTreeSet::new());
+    let mut shown = BTreeSet::new();
+    sample(Command::new(QUAFF), "info --traffic all.pcap", dir.path(), &mut shown);
+    // Without queries and damage these lists are empty; tests of the page have some.
+    let of_dns = ["names[].name", "names[].code", "names[].count", "servers[].server", "servers[].queries"];
+    let of_dns = of_dns.into_iter().chain(["servers[].unanswered", "servers[].failures"]);
+    shown.extend(of_dns.map(|field| format!("dns.{field}")));
+    compare_section("info", "JSON of the traffic", &shown);
+}
+
+#[test]
 fn the_page_of_flows_has_the_fields_of_the_json() {
     let dir = tempfile::tempdir().expect("a folder");
     let alone = || Command::new(QUAFF);

@@ -10,7 +10,7 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-pub use histogram::Quantiles;
+pub use histogram::{Histogram, Quantiles};
 pub use report::{Matched, Occurrence, Run};
 
 use super::ledger::LedgerBuilder;

@@ -1,4 +1,8 @@
-//! `quaff info`: a summary of capture files on one screen, or a line for each of many.
+//! `quaff info`: a summary of capture files on one screen, or a line for each of many; the traffic in them on a page.
+
+mod traffic;
+mod tsv;
+mod words;
 
 use crate::confined;
 use crate::exit::Exit;
@@ -9,6 +13,7 @@ use crate::terminal_table;
 use quaff_file::info::{self, DropPlace, Drops, FileInfo, Gap, InterfaceInfo, Origin, Total};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
+use words::labelled;
 
 /// Summarise capture files: packets, times, rates, gaps, interfaces, recorded drops
 ///
@@ -19,6 +24,10 @@ use std::path::{Path, PathBuf};
 /// One FILE is shown on a screen: packets, bytes and rates; the longest times without packets; packets out of order;
 /// packets of which the file lacks the end; drops that the capturing program recorded, with the places where they
 /// happened; the interfaces with their filters; the program that wrote the file. Several FILEs have a line each.
+///
+/// With --traffic the packets are looked into: protocols with packets and bytes, conversations and hosts, refused and
+/// unanswered connections, retransmissions, failures of DNS, and the verdict of 'quaff verify', each with the command
+/// that looks closer. Several FILEs are one capture then, such as the files of a rotation in their order.
 ///
 /// A damaged file is summarised up to the damage, whose offset and reason are reported.
 ///
@@ -36,6 +45,15 @@ pub(crate) struct Args {
     /// Show each of several files on a screen of its own; with --json, print one object per file and line
     #[arg(long, help_heading = "Report")]
     each: bool,
+    /// Show the traffic of all files as one capture: protocols, conversations, connections, DNS, completeness
+    #[arg(long, conflicts_with_all = ["each", "tsv", "hash"], help_heading = "Report")]
+    traffic: bool,
+    /// Add the SHA-256 of each file as it is on the disk
+    #[arg(long, help_heading = "Report")]
+    hash: bool,
+    /// Print tab-separated values, a line for each file below the names of the columns
+    #[arg(long, conflicts_with_all = ["each", "json"], help_heading = "Report")]
+    tsv: bool,
     #[command(flatten)]
     report: ReportArgs,
 
@@ -49,6 +67,8 @@ Examples:
   quaff info /data/quaff-*.pcapng
   quaff info --each old.pcap.gz new.pcapng.zst
   quaff info --json all.pcapng
+  quaff info --traffic all.pcapng
+  quaff info --hash --tsv /data/quaff-*.pcapng
   ssh sensor cat /data/all.pcapng | quaff info -";
 
 /// Lines of interfaces and of gaps on a screen.
@@ -66,9 +86,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if !*args.no_sandbox {
         confined::to_files(args.files.clone(), &[])?;
     }
-    let files = info::survey(&args.files, *args.salvage);
+    if args.traffic {
+        return traffic::run(&args.files, *args.salvage, args.report.json);
+    }
+    let mut files = info::survey(&args.files, *args.salvage);
+    if args.hash {
+        info::add_digests(&args.files, &mut files);
+    }
     let total = Total::of(&files);
     match (args.report.json, args.each || files.len() == 1) {
+        _ if args.tsv => show::print(&tsv::table(&files)),
         (true, _) if args.each => files.iter().try_for_each(|file| show::json(Stream::Stdout, file))?,
         (true, _) => show::json(Stream::Stdout, &Report { files: &files, total: &total })?,
         (false, true) => screens(&files)?,
@@ -97,11 +124,7 @@ fn screens(files: &[FileInfo]) -> anyhow::Result<()> {
 /// A file on a screen.
 fn screen(file: &FileInfo) -> String {
     let mut lines = format!("{}\n", headline(file));
-    let mut line = |what: &str, words: String| {
-        if !words.is_empty() {
-            lines += &format!("{}\n", terminal_table::wrapped(&format!("  {what:<11} "), &name(&words)));
-        }
-    };
+    let mut line = |what: &str, words: String| lines += &labelled(what, &words);
     line("first", file.first_ns.map(show::time_ns).unwrap_or_default());
     line("last", file.last_ns.map(show::time_ns).unwrap_or_default());
     line("duration", file.seconds.map(duration).unwrap_or_default());
@@ -112,6 +135,7 @@ fn screen(file: &FileInfo) -> String {
     line("gaps", gaps(&file.gaps));
     line("drops", drops(file.drops.as_ref()));
     file.drops.iter().flat_map(|drops| &drops.contradictions).for_each(|words| line("", words.clone()));
+    line("sha256", file.sha256.clone().unwrap_or_default());
     line("written by", origin(&file.origin));
     line("comment", file.origin.comment.clone().unwrap_or_default());
     line("sections", if file.sections > 1 { show::count(file.sections) } else { String::new() });
