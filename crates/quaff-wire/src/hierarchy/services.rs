@@ -92,12 +92,17 @@ fn udp_service(port: u16) -> Option<Layer> {
         514 => Layer::Syslog,
         520 => Layer::Rip,
         546 | 547 => Layer::Dhcpv6,
+        // Messages of tunnels that carry no frame, or none that is read.
+        1701 => Layer::L2tp,
         1812 | 1813 => Layer::Radius,
         1900 => Layer::Ssdp,
+        2123 | 2152 => Layer::Gtp,
         3478 => Layer::Stun,
+        4789 | 4790 => Layer::Vxlan,
         5060 => Layer::Sip,
         5353 => Layer::Mdns,
         5355 => Layer::Llmnr,
+        6081 => Layer::Geneve,
         51820 => Layer::Wireguard,
         _ => return None,
     })

@@ -32,8 +32,8 @@ const TUNNEL_PORTS: [u16; 9] = [1701, 2152, 4754, 4789, 4790, 6081, 6635, 8472, 
 const LLC_STP: [u8; 3] = [0x42, 0x42, 3];
 const LLC_CDP: [u8; 8] = [0xaa, 0xaa, 3, 0, 0, 0x0c, 0x20, 0];
 
-/// The path of a usual packet, whose headers are `packet`: TCP or UDP in IP in Ethernet without tags; `None` if a tunnel
-/// may be in it.
+/// The path of a usual packet, whose headers are `packet`: TCP or UDP in IP in Ethernet without tags; `None` if a
+/// tunnel may be in it.
 #[inline]
 pub fn usual_path(packet: &FlowPacket, bytes: &[u8]) -> Option<Path> {
     const TCP_IN: [Path; 2] = [

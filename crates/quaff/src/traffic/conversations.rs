@@ -59,7 +59,7 @@ impl Hash for Pair {
     }
 }
 
-/// What the lower and the higher address of a pair have sent.
+/// Packets that the lower and the higher address of a pair have sent.
 pub(super) type Pairs = Sums<Pair, [Count; 2]>;
 
 /// Adds a packet with these addresses to `pairs`.

@@ -1,6 +1,6 @@
 //! Queries of DNS over UDP and their answers: response codes with the names that failed, and queries without an answer,
-//! by server. Only headers of port 53 are read, and the question of a failure. Queries, names and servers within limits;
-//! what has no place is counted. DNS over TCP, multicast DNS and tunnels are not looked into.
+//! by server. Only headers of port 53 are read, and the question of a failure. Queries, names and servers are within
+//! limits; what has no place is counted. DNS over TCP, multicast DNS and tunnels are not looked into.
 
 use super::tables::Waiting;
 use quaff_file::verify::against::{Histogram, Quantiles};
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_ignored() {
+    fn a_datagram_that_is_no_message_is_ignored() {
         assert!(packet(false, &[0; HEADER_BYTES - 1], 0).is_none());
         let cut = packet(true, &message(1, 0x8183)[..HEADER_BYTES], 0).unwrap();
         assert_eq!(cut.reply.map(|reply| (reply.code, reply.name.len())), Some((3, 0)));

@@ -1,5 +1,5 @@
-//! The traffic of capture files on one page: the hierarchy of protocols, conversations and hosts, handshakes of TCP, DNS,
-//! and the verdict of `quaff verify`, all from one pass.
+//! The traffic of capture files on one page: the hierarchy of protocols, conversations and hosts, handshakes of TCP,
+//! DNS, and the verdict of `quaff verify`, all from one pass.
 //!
 //! | module | task |
 //! |---|---|
@@ -10,8 +10,8 @@
 //! | `tables` | sums by key, and values that wait, within limits |
 //! | `report` | the results as plain data |
 //!
-//! Threads read parts of the files side by side, as for `quaff verify`, whose pass this is. Whatever a table has no room
-//! for is in a row of its own, so the packets of the page are those of the files. Nothing here prints.
+//! Threads read parts of the files side by side, as for `quaff verify`, whose pass this is. Whatever a table has no
+//! room for is in a row of its own, so the packets of the page are those of the files. Nothing here prints.
 
 mod conversations;
 mod counters;
@@ -36,7 +36,11 @@ use std::path::PathBuf;
 /// reports. Calls `progress` every few MiB.
 ///
 /// A file that cannot be read is part of the report, not an error: see `Outcome::error`.
-pub fn read(files: &[PathBuf], reading: read::Options, progress: impl FnMut(Progress)) -> (Traffic, Report) {
+pub fn read(
+    files: &[PathBuf],
+    reading: read::Options,
+    progress: &mut dyn FnMut(Progress),
+) -> (Traffic, Report) {
     let options = Options { reading, ..Options::default() };
     let (report, counters) = verify_beside::<Counters>(files, options, progress);
     (counters.finish(&report), report)

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_for_long_leaves_a_full_table_and_other_values_do_not() {
+    fn values_that_wait_for_long_leave_a_full_table_and_others_do_not() {
         let (mut waiting, mut left) = (Waiting::<u64, u64>::new(3), Vec::new());
         for (key, now_s) in [(1, 0), (2, 10), (3, 20)] {
             assert!(

@@ -45,7 +45,7 @@ struct Command {
 /// Reads the files, prints their traffic, and returns the exit status.
 pub(super) fn run(files: &[PathBuf], salvage: bool, json: bool) -> anyhow::Result<Exit> {
     let reading = read::Options { salvage, ..read::Options::default() };
-    let (traffic, report) = traffic::read(files, reading, |_| ());
+    let (traffic, report) = traffic::read(files, reading, &mut |_| ());
     let outcome = &report.outcome;
     let names: Vec<_> = files.iter().map(|path| path.display().to_string()).collect();
     let closer = Closer::new(files);
@@ -131,7 +131,7 @@ fn commands(traffic: &Traffic, closer: &Closer) -> Vec<Command> {
 fn page(names: &[String], traffic: &Traffic, report: &Report, commands: &[Command]) -> String {
     let closer = |part: &str| {
         let found = commands.iter().find(|command| command.part == part);
-        found.map_or(String::new(), |command| format!("  → {}\n", command.command))
+        found.map_or(String::new(), |command| format!("  → {}\n", show::name(&command.command)))
     };
     let mut parts = vec![head(names, traffic, report)];
     let mut add = |text: String, part: &str| {
@@ -221,13 +221,13 @@ fn conversations(traffic: &Traffic) -> String {
         ]
     };
     let columns = [
-        ("address A", false, 0),
-        ("address B", false, 0),
+        ("A", false, 0),
+        ("B", false, 0),
         ("packets", true, 0),
-        ("packets A to B", true, 3),
-        ("packets B to A", true, 3),
-        ("bytes A to B", true, 1),
-        ("bytes B to A", true, 1),
+        ("packets →", true, 3),
+        ("packets ←", true, 3),
+        ("bytes →", true, 1),
+        ("bytes ←", true, 1),
     ];
     let shown = &all.rows[..all.rows.len().min(ROWS_SHOWN)];
     if shown.is_empty() {
@@ -322,21 +322,19 @@ fn connections(tcp: &TcpTraffic) -> String {
 }
 
 fn retransmissions(tcp: &TcpTraffic) -> String {
-    if tcp.retransmitted_bytes + tcp.late_bytes == 0 {
-        return String::new();
-    }
-    let again = show::bytes(tcp.retransmitted_bytes);
-    let late = show::bytes(tcp.late_bytes);
-    format!(
-        "Retransmissions of TCP\n{}{}",
-        labelled("again", &format!("{again} came more than once")),
+    let (again, late) = (tcp.retransmitted_bytes, tcp.late_bytes);
+    let words = |bytes: u64, words: &str| match bytes {
+        0 => String::new(),
+        bytes => format!("{} {words}", show::bytes(bytes)),
+    };
+    let lines = [
+        labelled("again", &words(again, "came more than once")),
         labelled(
             "late",
-            &format!(
-                "{late} came after later bytes: lost before the capture and sent again, or out of order"
-            )
-        )
-    )
+            &words(late, "came after later bytes: lost before the capture and sent again, or out of order"),
+        ),
+    ];
+    if again + late == 0 { String::new() } else { format!("Retransmissions of TCP\n{}", lines.concat()) }
 }
 
 fn dns(dns: &DnsTraffic) -> String {

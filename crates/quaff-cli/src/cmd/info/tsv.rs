@@ -1,11 +1,14 @@
-//! `quaff info --tsv`: a line of tab-separated values for each file, below their names, as `capinfos -T` prints. Numbers
-//! are plain, and what a file does not have is empty.
+//! `quaff info --tsv`: a line of tab-separated values for each file, below their names, as `capinfos -T` prints.
+//! Numbers are plain, and what a file does not have is empty.
 
 use crate::show;
 use quaff_file::info::FileInfo;
 
-/// The columns: their names, which are those of the JSON, and their values.
-const COLUMNS: [(&str, fn(&FileInfo) -> String); 24] = [
+/// The name of a column, and its value for a file.
+type Column = (&'static str, fn(&FileInfo) -> String);
+
+/// The columns. Their names are those of the JSON.
+const COLUMNS: [Column; 24] = [
     ("path", |file| text(&file.path)),
     ("format", |file| file.format.unwrap_or_default().to_owned()),
     ("compression", |file| file.compression.unwrap_or_default().to_owned()),
