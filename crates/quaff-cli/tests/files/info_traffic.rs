@@ -346,7 +346,9 @@ fn differences(file: &Path) -> [BTreeSet<String>; 2] {
     let whole = ["ip.defragment:FALSE", "ipv6.defragment:FALSE", "tcp.desegment_tcp_streams:FALSE"];
     let mut tshark = Command::new("tshark");
     tshark.args(["-n", "-q", "-z", "io,phs", "-z", "conv,ip", "-z", "conv,ipv6", "-r"]).arg(file);
-    whole.iter().for_each(|option| drop(tshark.args(["-o", option])));
+    for option in whole {
+        tshark.args(["-o", option]);
+    }
     let done = tshark.output().expect("tshark runs");
     let text = String::from_utf8_lossy(&done.stdout);
     let found = traffic(file);
