@@ -3,16 +3,16 @@
 //!
 //! | module | task |
 //! |---|---|
-//! | `layer` | the protocols, with Wireshark's names, and the path of a frame |
+//! | `protocol` | the protocols, with Wireshark's names, and the path of a frame |
 //! | `walk` | the path of any frame |
 //! | `services` | applications by content and by port |
 //!
 //! Each packet is read by itself: nothing is reassembled, so later fragments and later segments of a message are what
 //! their own bytes and ports say. Names are those of Wireshark where it has the protocol. Nothing here allocates.
 
-mod layer;
+mod protocol;
 mod services;
 mod walk;
 
-pub use layer::{Layer, Path};
+pub use protocol::{Protocol, ProtocolPath};
 pub use walk::{path, usual_path};

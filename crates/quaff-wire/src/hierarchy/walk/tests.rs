@@ -79,6 +79,42 @@ fn tags_labels_and_sessions_are_rows_of_their_own() {
 }
 
 #[test]
+fn spanning_trees_of_a_vlan_are_those_of_the_network() {
+    let pvst = [&LLC_PVST[..], &[0; 30]].concat();
+    assert_eq!(words(&build::ethernet(&[], pvst.len() as u16, &pvst)), "eth:llc:stp");
+}
+
+#[test]
+fn small_numbers_of_a_cooked_header_are_no_lengths() {
+    let stp = [0x42, 0x42, 3, 0, 0];
+    let cooked = |number: u8| [&[0; 15][..], &[number], &stp].concat();
+    let paths = [1, COOKED_LLC as u8, 0x0c].map(|number| read(&cooked(number), types::LINUX_SLL).0);
+    assert_eq!(paths, ["sll:data", "sll:llc:stp", "sll:data"]);
+    let cooked_2 = [&[0, 1][..], &[0; 18], &stp].concat();
+    assert_eq!(read(&cooked_2, types::LINUX_SLL2).0, "sll:data");
+}
+
+#[test]
+fn ports_of_tunnels_have_rows_without_a_frame_too() {
+    for (port, expected) in [
+        (4500, "eth:ip:udp:udpencap"),
+        (4754, "eth:ip:udp:gre"),
+        (6635, "eth:ip:udp:mpls"),
+        (8472, "eth:ip:udp:vxlan"),
+        (37008, "eth:ip:udp:tzsp"),
+    ] {
+        assert_eq!(words(&build::ethernet(&[], 0x0800, &udp(port, &[0xff]))), expected);
+    }
+}
+
+#[test]
+fn each_known_link_has_a_row() {
+    let known = (0..=u16::MAX).filter(|linktype| crate::net::is_known_link(*linktype));
+    let unnamed: Vec<_> = known.filter(|linktype| of_link(*linktype) == Protocol::OtherLink).collect();
+    assert!(unnamed.is_empty(), "{unnamed:?}");
+}
+
+#[test]
 fn frames_in_tunnels_continue_the_path_and_have_addresses_of_their_own() {
     let inside = build::ipv4(C, B, TCP, &[], &tcp([40_000, 80], b"GET / HTTP/1.1\r\n\r\n"));
     let frame = build::ethernet(&[], 0x0800, &inside);
