@@ -1,7 +1,7 @@
 //! Packets by pairs of IP addresses, as Wireshark's conversations of IPv4 and IPv6, and by host. Each IP header counts,
 //! also in tunnels, with the bytes of the whole frame.
 
-use super::tables::{Count, Sums};
+use super::tables::{PacketCount, Sums};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
@@ -60,14 +60,14 @@ impl Hash for Pair {
 }
 
 /// Packets that the lower and the higher address of a pair have sent.
-pub(super) type Pairs = Sums<Pair, [Count; 2]>;
+pub(super) type Pairs = Sums<Pair, [PacketCount; 2]>;
 
 /// Adds a packet with these addresses to `pairs`.
 #[inline]
 pub(super) fn add(pairs: &mut Pairs, addresses: [IpAddr; 2], wire_bytes: u32) {
     let (pair, is_from_high) = Pair::new(addresses);
     if let Some(sent) = pairs.of(pair, usize::MAX) {
-        sent[usize::from(is_from_high)].add(Count::one(wire_bytes));
+        sent[usize::from(is_from_high)].add(PacketCount::one(wire_bytes));
     }
 }
 
@@ -80,8 +80,8 @@ pub struct Conversation {
     /// In both directions.
     pub packets: u64,
     pub bytes: u64,
-    pub a_to_b: Count,
-    pub b_to_a: Count,
+    pub a_to_b: PacketCount,
+    pub b_to_a: PacketCount,
 }
 
 /// The conversations of a capture.
@@ -92,9 +92,9 @@ pub struct Conversations {
     /// Those with the most bytes first.
     pub rows: Vec<Conversation>,
     /// Packets of all pairs that are not in the rows.
-    pub others: Count,
+    pub others: PacketCount,
     /// Those of them whose pairs had no place in the table.
-    pub untracked: Count,
+    pub untracked: PacketCount,
 }
 
 /// A host.
@@ -104,8 +104,8 @@ pub struct Host {
     /// Sent and received; of a host that talks to itself, twice.
     pub packets: u64,
     pub bytes: u64,
-    pub sent: Count,
-    pub received: Count,
+    pub sent: PacketCount,
+    pub received: PacketCount,
 }
 
 /// The hosts of a capture.
@@ -118,25 +118,25 @@ pub struct Hosts {
 }
 
 /// The conversations, and the hosts of them. `untracked` are packets whose pairs had no place.
-pub(super) fn report(pairs: &Pairs, untracked: Count) -> (Conversations, Hosts) {
+pub(super) fn report(pairs: &Pairs, untracked: PacketCount) -> (Conversations, Hosts) {
     let mut rows: Vec<_> = pairs.entries().iter().map(|(pair, sent)| row(*pair, *sent)).collect();
     let hosts = hosts(&rows);
     rows.sort_unstable_by_key(|row| (std::cmp::Reverse(row.bytes), row.address_a, row.address_b));
     let (count, mut others) = (rows.len() as u64, untracked);
     for row in rows.drain(rows.len().min(ROWS_MAX)..) {
-        others.add(Count { packets: row.packets, bytes: row.bytes });
+        others.add(PacketCount { packets: row.packets, bytes: row.bytes });
     }
     (Conversations { count, rows, others, untracked }, hosts)
 }
 
-fn row(pair: Pair, [a_to_b, b_to_a]: [Count; 2]) -> Conversation {
+fn row(pair: Pair, [a_to_b, b_to_a]: [PacketCount; 2]) -> Conversation {
     let [address_a, address_b] = pair.addresses();
     let (packets, bytes) = (a_to_b.packets + b_to_a.packets, a_to_b.bytes.saturating_add(b_to_a.bytes));
     Conversation { address_a, address_b, packets, bytes, a_to_b, b_to_a }
 }
 
 fn hosts(conversations: &[Conversation]) -> Hosts {
-    let mut hosts: HashMap<IpAddr, [Count; 2]> = HashMap::new();
+    let mut hosts: HashMap<IpAddr, [PacketCount; 2]> = HashMap::new();
     for row in conversations {
         let mut add = |address, sent, received| {
             let [all_sent, all_received] = hosts.entry(address).or_default();
@@ -146,7 +146,7 @@ fn hosts(conversations: &[Conversation]) -> Hosts {
         add(row.address_a, row.a_to_b, row.b_to_a);
         add(row.address_b, row.b_to_a, row.a_to_b);
     }
-    let host = |(address, [sent, received]): (IpAddr, [Count; 2])| {
+    let host = |(address, [sent, received]): (IpAddr, [PacketCount; 2])| {
         let (packets, bytes) = (sent.packets + received.packets, sent.bytes.saturating_add(received.bytes));
         Host { address, packets, bytes, sent, received }
     };
@@ -173,14 +173,14 @@ mod tests {
         add(&mut pairs, [address(3), address(3)], 50);
         let v6: IpAddr = "2001:db8::1".parse().unwrap();
         add(&mut pairs, [v6, v6], 40);
-        let untracked = Count { packets: 3, bytes: 30 };
+        let untracked = PacketCount { packets: 3, bytes: 30 };
         let (conversations, hosts) = report(&pairs, untracked);
         let first = &conversations.rows[0];
         assert_eq!(
             (first.address_a, first.address_b, first.packets, first.bytes),
             (address(1), address(2), 2, 160)
         );
-        assert_eq!((first.a_to_b, first.b_to_a), (Count::one(60), Count::one(100)));
+        assert_eq!((first.a_to_b, first.b_to_a), (PacketCount::one(60), PacketCount::one(100)));
         assert_eq!((conversations.count, conversations.others), (3, untracked));
         let totals: Vec<_> = hosts.rows.iter().map(|row| (row.address, row.packets, row.bytes)).collect();
         assert_eq!(totals, [(address(1), 2, 160), (address(2), 2, 160), (address(3), 2, 100), (v6, 2, 80)]);
@@ -193,9 +193,9 @@ mod tests {
         for number in 0..ROWS_MAX as u32 + 5 {
             add(&mut pairs, [IpAddr::V4(number.into()), address(1)], 60 + u32::from(number == 7));
         }
-        let (conversations, _) = report(&pairs, Count::default());
+        let (conversations, _) = report(&pairs, PacketCount::default());
         assert_eq!((conversations.count, conversations.rows.len()), (ROWS_MAX as u64 + 5, ROWS_MAX));
         assert_eq!(conversations.rows[0].bytes, 61);
-        assert_eq!(conversations.others, Count { packets: 5, bytes: 300 });
+        assert_eq!(conversations.others, PacketCount { packets: 5, bytes: 300 });
     }
 }

@@ -5,10 +5,10 @@ use super::dns::Dns;
 use super::handshakes::{Handshakes, TcpTraffic};
 use super::part::PartCounts;
 use super::report::{ProtocolRow, Traffic, Verdict, rows};
-use super::tables::{Count, Sums};
+use super::tables::{PacketCount, Sums};
 use crate::tally::check;
 use quaff_file::verify::{Beside, Report};
-use quaff_wire::hierarchy::Path;
+use quaff_wire::hierarchy::ProtocolPath;
 
 /// Different paths through the hierarchy that are counted; packets of others are counted together.
 const PATHS_MAX: usize = 1 << 12;
@@ -16,15 +16,15 @@ const PATHS_MAX: usize = 1 << 12;
 /// The counts of a capture.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
-    all: Count,
+    all: PacketCount,
     captured_bytes: u64,
     span_ns: Option<[u64; 2]>,
-    paths: Sums<Path, Count>,
+    paths: Sums<ProtocolPath, PacketCount>,
     /// Packets whose paths had no place.
-    other_paths: Count,
+    other_paths: PacketCount,
     pairs: Pairs,
     /// Packets whose pairs had no place.
-    other_pairs: Count,
+    other_pairs: PacketCount,
     handshakes: Handshakes,
     dns: Dns,
 }

@@ -3,7 +3,7 @@
 //! limits; what has no place is counted. DNS over TCP, multicast DNS and tunnels are not looked into.
 
 use super::tables::Waiting;
-use quaff_file::verify::against::{Histogram, Quantiles};
+use quaff_file::{Histogram, Quantiles};
 use quaff_stream::application::dns::{DnsMessage, code_name};
 use quaff_wire::application::dns::HEADER_BYTES;
 use quaff_wire::flow::FlowPacket;

@@ -3,7 +3,7 @@
 //! entered. Attempts and servers within limits; what has no place is counted.
 
 use super::tables::Waiting;
-use quaff_file::verify::against::{Histogram, Quantiles};
+use quaff_file::{Histogram, Quantiles};
 use quaff_wire::net::agreement::{Numbers, Opening};
 use serde::Serialize;
 use std::collections::HashMap;

@@ -25,7 +25,7 @@ pub use conversations::{Conversation, Conversations, Host, Hosts};
 pub use dns::{DnsServer, DnsTraffic, FailedName};
 pub use handshakes::{TcpServer, TcpTraffic};
 pub use report::{ProtocolRow, Traffic, Verdict};
-pub use tables::Count;
+pub use tables::PacketCount;
 
 use counters::Counters;
 use quaff_file::read;

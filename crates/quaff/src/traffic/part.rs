@@ -4,11 +4,11 @@
 use super::conversations::{self, Pairs};
 use super::dns::{self, DnsPacket};
 use super::handshakes::HandshakeSegment;
-use super::tables::{Count, Sums};
+use super::tables::{PacketCount, Sums};
 use quaff_file::verify::Part;
 use quaff_wire::decode::Frame;
 use quaff_wire::flow::FlowPacket;
-use quaff_wire::hierarchy::{self, Path};
+use quaff_wire::hierarchy::{self, ProtocolPath};
 use quaff_wire::net::agreement::{RST, SYN};
 use quaff_wire::net::{TCP, UDP};
 use std::net::SocketAddr;
@@ -19,11 +19,11 @@ const PACKETS_MAX: u64 = 1 << 12;
 /// The counts of packets that follow one another.
 #[derive(Debug, Default)]
 pub(super) struct PartCounts {
-    pub(super) all: Count,
+    pub(super) all: PacketCount,
     pub(super) captured_bytes: u64,
     /// The earliest and the latest time.
     pub(super) span_ns: Option<[u64; 2]>,
-    pub(super) paths: Sums<Path, Count>,
+    pub(super) paths: Sums<ProtocolPath, PacketCount>,
     pub(super) pairs: Pairs,
     pub(super) segments: Vec<HandshakeSegment>,
     pub(super) messages: Vec<DnsPacket>,
@@ -33,7 +33,7 @@ impl Part for PartCounts {
     #[inline]
     fn packet(&mut self, frame: &Frame<'_>) {
         let Frame { data, time_ns, wire_len, linktype, .. } = *frame;
-        self.all.add(Count::one(wire_len));
+        self.all.add(PacketCount::one(wire_len));
         self.captured_bytes += data.len() as u64;
         if time_ns > 0 {
             let [first_ns, last_ns] = self.span_ns.unwrap_or([time_ns; 2]);
@@ -55,7 +55,7 @@ impl Part for PartCounts {
     }
 
     fn clear(&mut self) {
-        (self.all, self.captured_bytes, self.span_ns) = (Count::default(), 0, None);
+        (self.all, self.captured_bytes, self.span_ns) = (PacketCount::default(), 0, None);
         self.paths.clear();
         self.pairs.clear();
         self.segments.clear();
@@ -79,9 +79,9 @@ impl PartCounts {
     }
 
     #[inline]
-    fn add_path(&mut self, path: Path, wire_len: u32) {
+    fn add_path(&mut self, path: ProtocolPath, wire_len: u32) {
         if let Some(sum) = self.paths.of(path, usize::MAX) {
-            sum.add(Count::one(wire_len));
+            sum.add(PacketCount::one(wire_len));
         }
     }
 

@@ -3,9 +3,9 @@
 use super::conversations::{Conversations, Hosts};
 use super::dns::DnsTraffic;
 use super::handshakes::TcpTraffic;
-use super::tables::Count;
+use super::tables::PacketCount;
 use quaff_file::verify::Report;
-use quaff_wire::hierarchy::Path;
+use quaff_wire::hierarchy::ProtocolPath;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -73,29 +73,29 @@ impl Verdict {
 }
 
 /// The rows of the hierarchy: each path counts for every protocol in it. `others` had no place.
-pub(super) fn rows(paths: &[(Path, Count)], others: Count) -> Vec<ProtocolRow> {
-    let mut sums: BTreeMap<Path, Count> = BTreeMap::new();
+pub(super) fn rows(paths: &[(ProtocolPath, PacketCount)], others: PacketCount) -> Vec<ProtocolRow> {
+    let mut sums: BTreeMap<ProtocolPath, PacketCount> = BTreeMap::new();
     for (path, count) in paths {
         for len in 1..=path.len() {
             sums.entry(path.first(len)).or_default().add(*count);
         }
     }
     let mut rows = Vec::new();
-    add_below(&sums, Path::default(), &mut rows);
+    add_below(&sums, ProtocolPath::default(), &mut rows);
     if others.packets > 0 {
-        let Count { packets, bytes } = others;
+        let PacketCount { packets, bytes } = others;
         rows.push(ProtocolRow { path: "others".into(), name: "others".into(), depth: 0, packets, bytes });
     }
     rows
 }
 
 /// Adds the rows below a path. A path has at most 16 protocols, so this ends.
-fn add_below(sums: &BTreeMap<Path, Count>, above: Path, rows: &mut Vec<ProtocolRow>) {
+fn add_below(sums: &BTreeMap<ProtocolPath, PacketCount>, above: ProtocolPath, rows: &mut Vec<ProtocolRow>) {
     let depth = above.len();
     let below = sums.range(above..).take_while(|(path, _)| path.first(depth) == above);
     let mut below: Vec<_> = below.filter(|(path, _)| path.len() == depth + 1).collect();
     below.sort_by_key(|(path, count)| (std::cmp::Reverse(count.bytes), **path));
-    for (path, Count { packets, bytes }) in below {
+    for (path, PacketCount { packets, bytes }) in below {
         let name = path.last().map(|layer| layer.to_string()).unwrap_or_default();
         let (packets, bytes) = (*packets, *bytes);
         rows.push(ProtocolRow { path: path.to_string(), name, depth, packets, bytes });

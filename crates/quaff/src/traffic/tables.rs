@@ -13,12 +13,12 @@ const SEARCH_NS: u64 = 1_000_000_000;
 
 /// Packets, and their bytes on the wire.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Count {
+pub struct PacketCount {
     pub packets: u64,
     pub bytes: u64,
 }
 
-impl Count {
+impl PacketCount {
     #[inline]
     pub(super) fn add(&mut self, other: Self) {
         self.packets += other.packets;

@@ -9,7 +9,7 @@ use quaff::format::{percent_bare, span};
 use quaff::traffic::{self, Conversation, Count, DnsTraffic, Host, ProtocolRow, TcpTraffic, Traffic};
 use quaff_file::read;
 use quaff_file::verify::Report;
-use quaff_file::verify::against::Quantiles;
+use quaff_file::Quantiles;
 use quaff_wire::printable::{quote, quote_path};
 use serde::Serialize;
 use std::path::PathBuf;
