@@ -14,8 +14,8 @@ pub trait Beside: Debug + Default + 'static {
 
 /// Counts of packets that follow one another, on one thread.
 pub trait Part: Debug + Default + Send + 'static {
-    /// Counts a packet. Its interface is numbered in its section.
-    fn packet(&mut self, frame: &Frame<'_>);
+    /// Counts a packet. Its interface is numbered in its section; `time_ns` is `None` for a packet without a time.
+    fn packet(&mut self, frame: &Frame<'_>, time_ns: Option<u64>);
 
     /// Returns true if the counts should be taken before they get larger.
     fn is_full(&self) -> bool;
@@ -33,7 +33,7 @@ impl Beside for () {
 
 impl Part for () {
     #[inline(always)]
-    fn packet(&mut self, _: &Frame<'_>) {}
+    fn packet(&mut self, _: &Frame<'_>, _: Option<u64>) {}
 
     #[inline(always)]
     fn is_full(&self) -> bool {

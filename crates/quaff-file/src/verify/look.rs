@@ -5,7 +5,7 @@ use super::beside::Part;
 use super::interfaces::Interfaces;
 use crate::read::{Look, Seen};
 use quaff_stream::{ProofBatch, ProofReader};
-use quaff_wire::decode::{Decoder, Frame, Item, Step};
+use quaff_wire::decode::{Decoder, Format, Frame, Item, Step};
 use quaff_wire::linktype;
 use quaff_wire::probe::{self, Classified, ProbeHeader};
 use std::marker::PhantomData;
@@ -20,6 +20,7 @@ pub(super) struct SeenEvidence<P> {
     pub(super) packets: u64,
     /// The counts beside the evidence.
     pub(super) part: P,
+    format: Option<Format>,
 }
 
 /// The look of one thread.
@@ -38,6 +39,12 @@ pub(super) fn classify(frame: &Frame<'_>) -> Classified<ProbeHeader> {
     }
 }
 
+/// The time of a frame. In pcapng a time of 0 means that the packet has none, as in a Simple Packet Block.
+#[inline]
+pub(super) fn time_of(frame: &Frame<'_>, format: Option<Format>) -> Option<u64> {
+    (frame.time_ns > 0 || format != Some(Format::Pcapng)).then_some(frame.time_ns)
+}
+
 impl<P: Part> SeenEvidence<P> {
     fn count(&mut self, frame: &Frame<'_>) {
         let interface = frame.interface;
@@ -46,7 +53,7 @@ impl<P: Part> SeenEvidence<P> {
             Some((last, packets)) if *last == interface => *packets += 1,
             _ => self.runs.push((interface, 1)),
         }
-        self.part.packet(frame);
+        self.part.packet(frame, time_of(frame, self.format));
     }
 }
 
@@ -94,7 +101,7 @@ impl<P: Part> Look for EvidenceLook<P> {
         found.evidence.clear();
         found.runs.clear();
         found.part.clear();
-        found.packets = 0;
+        (found.packets, found.format) = (0, decoder.format());
         std::mem::swap(self.reader.batch(), &mut found.evidence);
         self.take_all(decoder, rest, &mut found);
         std::mem::swap(self.reader.batch(), &mut found.evidence);

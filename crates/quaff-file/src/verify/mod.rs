@@ -31,7 +31,7 @@ use interfaces::Interfaces;
 use look::{EvidenceLook, SeenEvidence};
 use quaff_stream::proof::ProofSums;
 use quaff_stream::{ProofMeter, ProofReader};
-use quaff_wire::decode::{Frame, Item};
+use quaff_wire::decode::{Format, Frame, Item};
 use quaff_wire::probe::{Classified, ProbeHeader};
 use sequence::{GapRoom, Sequence};
 use std::collections::BTreeMap;
@@ -81,6 +81,7 @@ pub fn verify_beside<B: Beside>(
     let (mut read, mut count) = (Files::default(), Count::<B>::new(options));
     for path in files {
         count.ledger.begin();
+        count.format = None;
         let pull = |file: &mut CaptureFile, frames: &mut u64| {
             let before = count.frames;
             let pulled = file.pull_into(&mut count, Count::captured, Count::item);
@@ -198,6 +199,8 @@ struct Count<B: Beside = ()> {
     secret: u64,
     /// Frames of files.
     frames: u64,
+    /// The format of the file that is being read.
+    format: Option<Format>,
     /// Counters of the same frames, and the counts of those that no look has seen.
     beside: B,
     part: B::Part,
@@ -220,6 +223,7 @@ impl<B: Beside> Count<B> {
             interfaces: Arc::default(),
             secret,
             frames: 0,
+            format: None,
             beside: B::default(),
             part: B::Part::default(),
         }
@@ -230,6 +234,7 @@ impl<B: Beside> Count<B> {
         match item {
             Item::Frame(frame) => return self.captured(frame),
             Item::Interface(interface) => Arc::make_mut(&mut self.interfaces).describe(interface),
+            Item::Section(_) => self.format = Some(Format::Pcapng),
             _ => {}
         }
         self.ledger.item(item);
@@ -239,7 +244,7 @@ impl<B: Beside> Count<B> {
     fn captured(&mut self, frame: &Frame<'_>) {
         self.frames += 1;
         self.ledger.frame(frame);
-        self.part.packet(frame);
+        self.part.packet(frame, look::time_of(frame, self.format));
         if self.part.is_full() {
             self.beside.take(&mut self.part);
         }

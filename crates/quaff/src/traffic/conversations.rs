@@ -3,7 +3,7 @@
 
 use super::tables::{PacketCount, Sums};
 use serde::Serialize;
-use std::collections::HashMap;
+use std::cmp::Reverse;
 use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
 
@@ -108,7 +108,7 @@ pub struct Host {
     pub received: PacketCount,
 }
 
-/// The hosts of a capture.
+/// The hosts of a capture, as far as their pairs are known.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Hosts {
     /// Addresses that are known.
@@ -118,43 +118,60 @@ pub struct Hosts {
 }
 
 /// The conversations, and the hosts of them. `untracked` are packets whose pairs had no place.
-pub(super) fn report(pairs: &Pairs, untracked: PacketCount) -> (Conversations, Hosts) {
-    let mut rows: Vec<_> = pairs.entries().iter().map(|(pair, sent)| row(*pair, *sent)).collect();
-    let hosts = hosts(&rows);
-    rows.sort_unstable_by_key(|row| (std::cmp::Reverse(row.bytes), row.address_a, row.address_b));
-    let (count, mut others) = (rows.len() as u64, untracked);
-    for row in rows.drain(rows.len().min(ROWS_MAX)..) {
-        others.add(PacketCount { packets: row.packets, bytes: row.bytes });
-    }
+pub(super) fn report(pairs: Pairs, untracked: PacketCount) -> (Conversations, Hosts) {
+    let mut pairs = pairs.into_entries();
+    let hosts = hosts(&pairs);
+    let (count, mut others) = (pairs.len() as u64, untracked);
+    let rank = |(pair, sent): &(Pair, [PacketCount; 2])| (Reverse(both(*sent).bytes), *pair);
+    keep_first(&mut pairs, rank, |(_, sent)| others.add(both(*sent)));
+    let rows = pairs.into_iter().map(row).collect();
     (Conversations { count, rows, others, untracked }, hosts)
 }
 
-fn row(pair: Pair, [a_to_b, b_to_a]: [PacketCount; 2]) -> Conversation {
+/// Keeps the first rows by `rank`, in its order; `other` gets the others.
+fn keep_first<T, K: Ord>(all: &mut Vec<T>, rank: impl Fn(&T) -> K, other: impl FnMut(&T)) {
+    if all.len() > ROWS_MAX {
+        all.select_nth_unstable_by_key(ROWS_MAX, &rank);
+        all[ROWS_MAX..].iter().for_each(other);
+        all.truncate(ROWS_MAX);
+    }
+    all.sort_unstable_by_key(rank);
+}
+
+/// The sum of both directions.
+fn both([one, mut sum]: [PacketCount; 2]) -> PacketCount {
+    sum.add(one);
+    sum
+}
+
+fn row((pair, sent): (Pair, [PacketCount; 2])) -> Conversation {
     let [address_a, address_b] = pair.addresses();
-    let (packets, bytes) = (a_to_b.packets + b_to_a.packets, a_to_b.bytes.saturating_add(b_to_a.bytes));
+    let (PacketCount { packets, bytes }, [a_to_b, b_to_a]) = (both(sent), sent);
     Conversation { address_a, address_b, packets, bytes, a_to_b, b_to_a }
 }
 
-fn hosts(conversations: &[Conversation]) -> Hosts {
-    let mut hosts: HashMap<IpAddr, [PacketCount; 2]> = HashMap::new();
-    for row in conversations {
-        let mut add = |address, sent, received| {
-            let [all_sent, all_received] = hosts.entry(address).or_default();
-            all_sent.add(sent);
-            all_received.add(received);
-        };
-        add(row.address_a, row.a_to_b, row.b_to_a);
-        add(row.address_b, row.b_to_a, row.a_to_b);
+/// The hosts of pairs. Two entries of a list for each pair take less memory than a table of hosts.
+fn hosts(pairs: &[(Pair, [PacketCount; 2])]) -> Hosts {
+    let mut hosts: Vec<(IpAddr, [PacketCount; 2])> = Vec::with_capacity(2 * pairs.len());
+    for (pair, [from_a, from_b]) in pairs {
+        let [address_a, address_b] = pair.addresses();
+        hosts.extend([(address_a, [*from_a, *from_b]), (address_b, [*from_b, *from_a])]);
     }
-    let host = |(address, [sent, received]): (IpAddr, [PacketCount; 2])| {
-        let (packets, bytes) = (sent.packets + received.packets, sent.bytes.saturating_add(received.bytes));
+    hosts.sort_unstable_by_key(|(address, _)| *address);
+    hosts.dedup_by(|(address, counts), (known, sums)| {
+        let is_same = address == known;
+        if is_same {
+            sums.iter_mut().zip(counts).for_each(|(sum, count)| sum.add(*count));
+        }
+        is_same
+    });
+    let count = hosts.len() as u64;
+    keep_first(&mut hosts, |(address, counts)| (Reverse(both(*counts).bytes), *address), |_| ());
+    let host = |(address, counts): (IpAddr, [PacketCount; 2])| {
+        let (PacketCount { packets, bytes }, [sent, received]) = (both(counts), counts);
         Host { address, packets, bytes, sent, received }
     };
-    let mut rows: Vec<_> = hosts.into_iter().map(host).collect();
-    rows.sort_unstable_by_key(|row| (std::cmp::Reverse(row.bytes), row.address));
-    let count = rows.len() as u64;
-    rows.truncate(ROWS_MAX);
-    Hosts { count, rows }
+    Hosts { count, rows: hosts.into_iter().map(host).collect() }
 }
 
 #[cfg(test)]
@@ -174,7 +191,7 @@ mod tests {
         let v6: IpAddr = "2001:db8::1".parse().unwrap();
         add(&mut pairs, [v6, v6], 40);
         let untracked = PacketCount { packets: 3, bytes: 30 };
-        let (conversations, hosts) = report(&pairs, untracked);
+        let (conversations, hosts) = report(pairs, untracked);
         let first = &conversations.rows[0];
         assert_eq!(
             (first.address_a, first.address_b, first.packets, first.bytes),
@@ -193,9 +210,28 @@ mod tests {
         for number in 0..ROWS_MAX as u32 + 5 {
             add(&mut pairs, [IpAddr::V4(number.into()), address(1)], 60 + u32::from(number == 7));
         }
-        let (conversations, _) = report(&pairs, PacketCount::default());
+        let (conversations, hosts) = report(pairs, PacketCount::default());
         assert_eq!((conversations.count, conversations.rows.len()), (ROWS_MAX as u64 + 5, ROWS_MAX));
         assert_eq!(conversations.rows[0].bytes, 61);
         assert_eq!(conversations.others, PacketCount { packets: 5, bytes: 300 });
+        assert!(conversations.rows.is_sorted_by_key(|row| (
+            Reverse(row.bytes),
+            row.address_a,
+            row.address_b
+        )));
+        // The host at the other end of all pairs is one of them.
+        assert_eq!((hosts.count, hosts.rows.len()), (ROWS_MAX as u64 + 5, ROWS_MAX));
+        assert_eq!((hosts.rows[0].address, hosts.rows[0].packets), (address(1), ROWS_MAX as u64 + 5));
+        assert!(hosts.rows.is_sorted_by_key(|row| (Reverse(row.bytes), row.address)));
+    }
+
+    /// The list and the table of pairs, and then the list of pairs and that of hosts.
+    #[test]
+    fn a_full_table_of_pairs_has_the_memory_of_the_page() {
+        let list = PAIRS_MAX * size_of::<(Pair, [PacketCount; 2])>();
+        // A table of hashes is at most seven eighths full, and has a byte of its own for each place.
+        let table = (PAIRS_MAX * 8 / 7).next_power_of_two() * (size_of::<(Pair, u32)>() + 1);
+        let hosts = 2 * PAIRS_MAX * size_of::<(IpAddr, [PacketCount; 2])>();
+        assert!(list + table.max(hosts) <= 112_000_000, "{list} {table} {hosts}");
     }
 }

@@ -6,6 +6,7 @@ use super::handshakes::{Handshakes, TcpTraffic};
 use super::part::PartCounts;
 use super::report::{ProtocolRow, Traffic, Verdict, rows};
 use super::tables::{PacketCount, Sums};
+use super::times::Times;
 use crate::tally::check;
 use quaff_file::verify::{Beside, Report};
 use quaff_wire::hierarchy::ProtocolPath;
@@ -18,7 +19,7 @@ const PATHS_MAX: usize = 1 << 12;
 pub(super) struct Counters {
     all: PacketCount,
     captured_bytes: u64,
-    span_ns: Option<[u64; 2]>,
+    times: Times,
     paths: Sums<ProtocolPath, PacketCount>,
     /// Packets whose paths had no place.
     other_paths: PacketCount,
@@ -35,10 +36,7 @@ impl Beside for Counters {
     fn take(&mut self, part: &mut PartCounts) {
         self.all.add(part.all);
         self.captured_bytes += part.captured_bytes;
-        if let Some([first_ns, last_ns]) = part.span_ns {
-            let [first, last] = self.span_ns.unwrap_or([first_ns, last_ns]);
-            self.span_ns = Some([first.min(first_ns), last.max(last_ns)]);
-        }
+        self.times.absorb(&part.times);
         for (path, count) in part.paths.entries() {
             self.paths.of(*path, PATHS_MAX).unwrap_or(&mut self.other_paths).add(*count);
         }
@@ -57,8 +55,9 @@ impl Beside for Counters {
 impl Counters {
     /// The traffic of the capture, with what verify has found in it.
     pub(super) fn finish(self, verified: &Report) -> Traffic {
-        let end_ns = self.span_ns.map_or(0, |[_, last_ns]| last_ns);
-        let (conversations, hosts) = conversations::report(&self.pairs, self.other_pairs);
+        let span_ns = self.times.span();
+        let end_ns = span_ns.map(|[_, last_ns]| last_ns);
+        let (conversations, hosts) = conversations::report(self.pairs, self.other_pairs);
         let loss = &verified.tcp.loss;
         let tcp = TcpTraffic {
             retransmitted_bytes: loss.retransmitted_bytes,
@@ -69,9 +68,11 @@ impl Counters {
             packets: self.all.packets,
             bytes: self.all.bytes,
             captured_bytes: self.captured_bytes,
-            first_ns: self.span_ns.map(|[first_ns, _]| first_ns),
-            last_ns: self.span_ns.map(|[_, last_ns]| last_ns),
-            seconds: self.span_ns.map(|[first_ns, last_ns]| (last_ns - first_ns) as f64 / 1e9),
+            first_ns: span_ns.map(|[first_ns, _]| first_ns),
+            last_ns: end_ns,
+            seconds: span_ns.map(|[first_ns, last_ns]| (last_ns - first_ns) as f64 / 1e9),
+            untimed: self.times.untimed,
+            backward: self.times.backward,
             protocols: rows(self.paths.entries(), self.other_paths),
             conversations,
             hosts,
@@ -85,7 +86,7 @@ impl Counters {
     }
 }
 
-/// Every packet is in one path, and every attempt and query has one fate.
+/// Every packet is in one path, and every attempt and query has one fate and one server.
 fn identity(traffic: &Traffic, frames: u64) -> Result<(), String> {
     let tops = || traffic.protocols.iter().filter(|row| row.depth == 0);
     let sum = |of: fn(&ProtocolRow) -> u64| tops().map(of).sum::<u64>();
@@ -103,6 +104,16 @@ fn identity(traffic: &Traffic, frames: u64) -> Result<(), String> {
             "queries = answered + unanswered + undecided",
             dns.queries,
             dns.answered + dns.unanswered + dns.undecided,
+        ),
+        (
+            "attempts = attempts of all servers",
+            tcp.attempts,
+            tcp.servers.iter().map(|row| row.sums.attempts).sum::<u64>() + tcp.servers_others.attempts,
+        ),
+        (
+            "queries = queries of all servers",
+            dns.queries,
+            dns.servers.iter().map(|row| row.sums.queries).sum::<u64>() + dns.servers_others.queries,
         ),
     ])
 }
@@ -130,7 +141,7 @@ mod tests {
         let (mut counters, mut part) = (Counters::default(), PartCounts::default());
         for (number, packets) in packets.chunks(size).enumerate() {
             for packet in packets {
-                part.packet(&frame(packet, 1 + number as u64));
+                part.packet(&frame(packet, 1 + number as u64), Some(1 + number as u64));
             }
             counters.take(&mut part);
         }
@@ -157,9 +168,26 @@ mod tests {
     fn a_packet_that_is_not_counted_is_a_defect() {
         let mut counters = Counters::default();
         let mut part = PartCounts::default();
-        part.packet(&frame(&packet(1, 2), 5));
+        part.packet(&frame(&packet(1, 2), 5), Some(5));
         counters.take(&mut part);
         let failure = counters.finish(&Report::default()).failure;
         assert!(failure.is_some_and(|words| words.contains("packets counted")));
+    }
+
+    #[test]
+    fn pairs_without_a_place_are_counted_together() {
+        let mut counters = Counters::default();
+        let mut part = PartCounts::default();
+        let end = |number: u32| std::net::IpAddr::V4(number.into());
+        for number in 0..PAIRS_MAX as u32 + 5 {
+            conversations::add(&mut part.pairs, [end(number), end(u32::MAX)], 60);
+        }
+        counters.take(&mut part);
+        let found = counters.finish(&Report::default());
+        assert_eq!(found.conversations.count, PAIRS_MAX as u64);
+        assert_eq!(found.conversations.untracked, PacketCount { packets: 5, bytes: 300 });
+        let listed = found.conversations.rows.iter().map(|row| row.packets).sum::<u64>();
+        assert_eq!(listed + found.conversations.others.packets, PAIRS_MAX as u64 + 5);
+        assert_eq!(found.hosts.count, PAIRS_MAX as u64 + 1);
     }
 }

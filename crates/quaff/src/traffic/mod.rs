@@ -8,10 +8,12 @@
 //! | `conversations` | packets by pairs of IP addresses, and the hosts |
 //! | `handshakes`, `dns` | requests that wait for their answer |
 //! | `tables` | sums by key, and values that wait, within limits |
+//! | `times` | times of packets, and of copies and early answers |
 //! | `report` | the results as plain data |
 //!
-//! Threads read parts of the files side by side, as for `quaff verify`, whose pass this is. Whatever a table has no
-//! room for is in a row of its own, so the packets of the page are those of the files. Nothing here prints.
+//! Threads read parts of the files side by side, as for `quaff verify`, whose pass this is. All packets are in the
+//! hierarchy. What another table has no room for is counted together: packets of conversations, attempts, queries, their
+//! servers, and failed names. Hosts are those of the conversations that are known. Nothing here prints.
 
 mod conversations;
 mod counters;
@@ -20,10 +22,11 @@ mod handshakes;
 mod part;
 mod report;
 mod tables;
+mod times;
 
 pub use conversations::{Conversation, Conversations, Host, Hosts};
-pub use dns::{DnsServer, DnsTraffic, FailedName};
-pub use handshakes::{TcpServer, TcpTraffic};
+pub use dns::{DnsServer, DnsTraffic, FailedName, Queries};
+pub use handshakes::{Attempts, TcpServer, TcpTraffic};
 pub use report::{ProtocolRow, Traffic, Verdict};
 pub use tables::PacketCount;
 

@@ -5,11 +5,12 @@ use super::conversations::{self, Pairs};
 use super::dns::{self, DnsPacket};
 use super::handshakes::HandshakeSegment;
 use super::tables::{PacketCount, Sums};
+use super::times::Times;
 use quaff_file::verify::Part;
 use quaff_wire::decode::Frame;
 use quaff_wire::flow::FlowPacket;
 use quaff_wire::hierarchy::{self, ProtocolPath};
-use quaff_wire::net::agreement::{RST, SYN};
+use quaff_wire::net::agreement::{Numbers, RST, SYN};
 use quaff_wire::net::{TCP, UDP};
 use std::net::SocketAddr;
 
@@ -21,8 +22,7 @@ const PACKETS_MAX: u64 = 1 << 12;
 pub(super) struct PartCounts {
     pub(super) all: PacketCount,
     pub(super) captured_bytes: u64,
-    /// The earliest and the latest time.
-    pub(super) span_ns: Option<[u64; 2]>,
+    pub(super) times: Times,
     pub(super) paths: Sums<ProtocolPath, PacketCount>,
     pub(super) pairs: Pairs,
     pub(super) segments: Vec<HandshakeSegment>,
@@ -31,22 +31,19 @@ pub(super) struct PartCounts {
 
 impl Part for PartCounts {
     #[inline]
-    fn packet(&mut self, frame: &Frame<'_>) {
-        let Frame { data, time_ns, wire_len, linktype, .. } = *frame;
+    fn packet(&mut self, frame: &Frame<'_>, time_ns: Option<u64>) {
+        let Frame { data, wire_len, linktype, .. } = *frame;
         self.all.add(PacketCount::one(wire_len));
         self.captured_bytes += data.len() as u64;
-        if time_ns > 0 {
-            let [first_ns, last_ns] = self.span_ns.unwrap_or([time_ns; 2]);
-            self.span_ns = Some([first_ns.min(time_ns), last_ns.max(time_ns)]);
-        }
+        self.times.add(time_ns);
         let usual = FlowPacket::plain(data, linktype).or_else(|| FlowPacket::plain_ipv6(data, linktype));
         match usual.and_then(|packet| Some((packet, hierarchy::usual_path(&packet, data)?))) {
             Some((packet, path)) => {
                 self.add_path(path, wire_len);
                 conversations::add(&mut self.pairs, packet.addresses, wire_len);
-                self.note(&packet, frame);
+                self.note(&packet, data, time_ns);
             }
-            None => self.other(frame),
+            None => self.other(frame, time_ns),
         }
     }
 
@@ -55,7 +52,7 @@ impl Part for PartCounts {
     }
 
     fn clear(&mut self) {
-        (self.all, self.captured_bytes, self.span_ns) = (PacketCount::default(), 0, None);
+        (self.all, self.captured_bytes, self.times) = (PacketCount::default(), 0, Times::default());
         self.paths.clear();
         self.pairs.clear();
         self.segments.clear();
@@ -66,7 +63,7 @@ impl Part for PartCounts {
 impl PartCounts {
     /// Counts a packet that is not a usual one.
     #[inline(never)]
-    fn other(&mut self, frame: &Frame<'_>) {
+    fn other(&mut self, frame: &Frame<'_>, time_ns: Option<u64>) {
         let Frame { data, wire_len, linktype, .. } = *frame;
         let pairs = &mut self.pairs;
         let path = hierarchy::path(data, wire_len, linktype, |addresses| {
@@ -74,7 +71,7 @@ impl PartCounts {
         });
         self.add_path(path, wire_len);
         if let Ok(packet) = FlowPacket::walk(data, wire_len, linktype) {
-            self.note(&packet, frame);
+            self.note(&packet, data, time_ns);
         }
     }
 
@@ -87,16 +84,42 @@ impl PartCounts {
 
     /// Notes a packet that opens or refuses a connection, or that is of DNS.
     #[inline]
-    fn note(&mut self, packet: &FlowPacket, frame: &Frame<'_>) {
-        let has_port = || packet.ports.contains(&dns::PORT);
+    fn note(&mut self, packet: &FlowPacket, bytes: &[u8], time_ns: Option<u64>) {
         if packet.protocol == TCP && packet.tcp_flags & (SYN | RST) != 0 {
-            let [source, destination] = packet.addresses;
-            let ends =
-                [SocketAddr::new(source, packet.ports[0]), SocketAddr::new(destination, packet.ports[1])];
-            let numbers = packet.numbers(frame.data);
-            self.segments.push(HandshakeSegment { time_ns: frame.time_ns, ends, numbers });
-        } else if packet.protocol == UDP && has_port() {
-            self.messages.extend(DnsPacket::read(packet, frame.data, frame.time_ns));
+            self.segments.extend(handshake_segment(packet, bytes, time_ns));
+        } else if packet.protocol == UDP && packet.ports.contains(&dns::PORT) {
+            self.messages.extend(DnsPacket::read(packet, bytes, time_ns));
+        }
+    }
+}
+
+/// The segment of a packet with SYN or RST; `None` if the capture lacks the end of its header.
+fn handshake_segment(packet: &FlowPacket, bytes: &[u8], time_ns: Option<u64>) -> Option<HandshakeSegment> {
+    let tcp = packet.tcp(bytes)?;
+    let [source, destination] = packet.addresses;
+    let ends = [SocketAddr::new(source, packet.ports[0]), SocketAddr::new(destination, packet.ports[1])];
+    let (sequence, acknowledgment) = (tcp.sequence, tcp.acknowledgment);
+    let numbers = Numbers { flags: packet.tcp_flags, sequence, acknowledgment };
+    Some(HandshakeSegment { time_ns, ends, numbers })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quaff_testpackets as build;
+
+    #[test]
+    fn a_syn_whose_header_is_cut_is_no_attempt() {
+        let header =
+            [&[0x9c, 0x40, 0, 80][..], &[0, 0, 0, 7], &[0; 4], &[0x50, SYN, 0xff, 0xff], &[0; 4]].concat();
+        let packet = build::ipv4([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), TCP, &[], &header);
+        let frame = build::ethernet(&[], 0x0800, &packet);
+        for cut in 0..=6 {
+            let bytes = &frame[..frame.len() - cut];
+            let packet = FlowPacket::read(bytes, frame.len() as u32, 1).expect("the ports are there");
+            let mut part = PartCounts::default();
+            part.note(&packet, bytes, Some(5));
+            assert_eq!(part.segments.len(), usize::from(cut == 0), "{cut}");
         }
     }
 }

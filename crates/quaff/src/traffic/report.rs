@@ -7,6 +7,7 @@ use super::tables::PacketCount;
 use quaff_file::verify::Report;
 use quaff_wire::hierarchy::ProtocolPath;
 use serde::Serialize;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// The traffic of capture files, read as one capture.
@@ -22,6 +23,10 @@ pub struct Traffic {
     pub last_ns: Option<u64>,
     /// Time between them, s.
     pub seconds: Option<f64>,
+    /// Packets without a time.
+    pub untimed: u64,
+    /// Packets that are earlier than the packet before them.
+    pub backward: u64,
     /// The hierarchy of protocols: each row before those inside it, and of rows beside each other the one with the most
     /// bytes first.
     pub protocols: Vec<ProtocolRow>,
@@ -94,9 +99,9 @@ fn add_below(sums: &BTreeMap<ProtocolPath, PacketCount>, above: ProtocolPath, ro
     let depth = above.len();
     let below = sums.range(above..).take_while(|(path, _)| path.first(depth) == above);
     let mut below: Vec<_> = below.filter(|(path, _)| path.len() == depth + 1).collect();
-    below.sort_by_key(|(path, count)| (std::cmp::Reverse(count.bytes), **path));
+    below.sort_by_key(|(path, count)| (Reverse(count.bytes), **path));
     for (path, PacketCount { packets, bytes }) in below {
-        let name = path.last().map(|layer| layer.to_string()).unwrap_or_default();
+        let name = path.last().map(|protocol| protocol.to_string()).unwrap_or_default();
         let (packets, bytes) = (*packets, *bytes);
         rows.push(ProtocolRow { path: path.to_string(), name, depth, packets, bytes });
         add_below(sums, *path, rows);

@@ -6,11 +6,6 @@ use serde::Serialize;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 
-/// Time after which a value that waits leaves a full table, ns.
-const WAIT_NS: u64 = 60_000_000_000;
-/// Time between two searches for such values, ns.
-const SEARCH_NS: u64 = 1_000_000_000;
-
 /// Packets, and their bytes on the wire.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct PacketCount {
@@ -76,6 +71,11 @@ impl<K: Copy + Eq + Hash, V: Default> Sums<K, V> {
         &self.entries
     }
 
+    /// The keys with their values, without the memory that finds them.
+    pub(super) fn into_entries(self) -> Vec<(K, V)> {
+        self.entries
+    }
+
     /// Removes all keys, and keeps the memory.
     pub(super) fn clear(&mut self) {
         self.entries.clear();
@@ -128,17 +128,22 @@ impl Hasher for Mixer {
     }
 }
 
-/// Values that wait for an event, by key. In a full table the values leave that have waited for long.
+/// Values that wait for an event, by key. A full table is searched for those that can leave: the settled ones, and
+/// those that have waited for long.
 #[derive(Debug)]
 pub(super) struct Waiting<K, V> {
-    values: HashMap<K, (u64, V)>,
+    /// With the times from which they wait.
+    values: HashMap<K, (Option<u64>, V)>,
     most: usize,
-    searched_ns: Option<u64>,
+    wait_ns: u64,
+    /// Calls of [`Self::insert`] since the last search.
+    inserts: usize,
 }
 
 impl<K: Eq + Hash + Copy, V> Waiting<K, V> {
-    pub(super) fn new(most: usize) -> Self {
-        Self { values: HashMap::new(), most, searched_ns: None }
+    /// A table of at most `most` values, which leave it when it is full and they have waited for `wait_ns`.
+    pub(super) fn new(most: usize, wait_ns: u64) -> Self {
+        Self { values: HashMap::new(), most, wait_ns, inserts: 0 }
     }
 
     pub(super) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
@@ -149,23 +154,40 @@ impl<K: Eq + Hash + Copy, V> Waiting<K, V> {
         self.values.remove(key).map(|(_, value)| value)
     }
 
-    /// Adds a value from `now_ns` on. `left` gets those that leave for it; returns false if there is no room.
-    pub(super) fn insert(&mut self, key: K, value: V, now_ns: u64, mut left: impl FnMut(K, V)) -> bool {
-        if self.values.len() >= self.most {
-            // A search looks at each value.
-            let is_soon = self.searched_ns.is_some_and(|then_ns| now_ns.abs_diff(then_ns) < SEARCH_NS);
-            if is_soon {
-                return false;
-            }
-            self.searched_ns = Some(now_ns);
-            let is_old = |_: &K, (since_ns, _): &mut (u64, V)| since_ns.saturating_add(WAIT_NS) <= now_ns;
-            self.values.extract_if(is_old).for_each(|(key, (_, value))| left(key, value));
+    /// Adds the value of a new key from `now_ns` on. `left` gets those that leave for it; returns false if there is no
+    /// room. A value without a time leaves only when it is settled.
+    ///
+    /// A search looks at each value, so there is one for a quarter as many calls as the table has values: neither the
+    /// times nor the keys of packets make searches more frequent.
+    pub(super) fn insert(
+        &mut self,
+        key: K,
+        value: V,
+        now_ns: Option<u64>,
+        is_settled: impl Fn(&V) -> bool,
+        mut left: impl FnMut(K, V),
+    ) -> bool {
+        self.inserts += 1;
+        if self.values.len() >= self.most && self.inserts > self.most / 4 {
+            self.inserts = 0;
+            let is_old = |since_ns: u64, now_ns: u64| since_ns.saturating_add(self.wait_ns) <= now_ns;
+            let can_leave = |_: &K, (since_ns, value): &mut (Option<u64>, V)| {
+                is_settled(value)
+                    || since_ns.zip(now_ns).is_some_and(|(since_ns, now_ns)| is_old(since_ns, now_ns))
+            };
+            self.values.extract_if(can_leave).for_each(|(key, (_, value))| left(key, value));
         }
         let has_room = self.values.len() < self.most;
         if has_room {
             self.values.insert(key, (now_ns, value));
         }
         has_room
+    }
+
+    /// Replaces the value of a known key, which waits from `now_ns` on, and returns the one before it.
+    pub(super) fn renew(&mut self, key: &K, value: V, now_ns: Option<u64>) -> Option<V> {
+        let known = self.values.get_mut(key)?;
+        Some(std::mem::replace(known, (now_ns, value)).1)
     }
 
     /// Ends the wait of all values.
@@ -177,6 +199,9 @@ impl<K: Eq + Hash + Copy, V> Waiting<K, V> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::Cell;
+
+    const S: u64 = 1_000_000_000;
 
     #[test]
     fn sums_keep_the_order_and_the_limit() {
@@ -194,17 +219,51 @@ mod tests {
 
     #[test]
     fn values_that_wait_for_long_leave_a_full_table_and_others_do_not() {
-        let (mut waiting, mut left) = (Waiting::<u64, u64>::new(3), Vec::new());
+        let (mut waiting, mut left) = (Waiting::<u64, u64>::new(3, 60 * S), Vec::new());
         for (key, now_s) in [(1, 0), (2, 10), (3, 20)] {
-            assert!(
-                waiting.insert(key, 10 * key, now_s * 1_000_000_000, |key, value| left.push((key, value)))
-            );
+            let mut leave = |key, value| left.push((key, value));
+            assert!(waiting.insert(key, 10 * key, Some(now_s * S), |_| false, &mut leave));
         }
-        assert!(!waiting.insert(4, 40, 30_000_000_000, |_, _| ()));
-        // Not searched again so soon, and then with the first one gone.
-        assert!(!waiting.insert(4, 40, 30_500_000_000, |_, _| ()));
-        assert!(waiting.insert(4, 40, 60_000_000_000, |key, value| left.push((key, value))));
+        assert!(!waiting.insert(4, 40, Some(59 * S), |_| false, |_, _| ()));
+        assert!(!waiting.insert(4, 40, None, |_| false, |_, _| ()));
+        assert!(waiting.insert(4, 40, Some(60 * S), |_| false, |key, value| left.push((key, value))));
         assert_eq!((left, waiting.remove(&1), waiting.get_mut(&4)), (vec![(1, 10)], None, Some(&mut 40)));
         assert_eq!(waiting.drain().count(), 3);
+    }
+
+    #[test]
+    fn a_value_that_is_renewed_waits_from_then_on() {
+        let mut waiting = Waiting::<u64, u64>::new(1, 60 * S);
+        assert!(waiting.insert(1, 10, Some(0), |_| false, |_, _| ()));
+        assert_eq!((waiting.renew(&1, 11, Some(50 * S)), waiting.renew(&2, 20, Some(0))), (Some(10), None));
+        assert!(!waiting.insert(3, 30, Some(61 * S), |_| false, |_, _| ()));
+        assert!(waiting.insert(3, 30, Some(110 * S), |_| false, |_, _| ()));
+    }
+
+    #[test]
+    fn settled_values_leave_a_full_table_however_young_they_are() {
+        let (mut waiting, mut left) = (Waiting::<u64, u64>::new(4, 60 * S), 0);
+        for key in 0..100 {
+            // Even values are settled.
+            let now_ns = (key % 3 > 0).then_some(S);
+            assert!(
+                waiting.insert(key, key, now_ns, |value| value % 2 == 0, |_, _| left += 1) || key % 2 == 1
+            );
+        }
+        assert!(left > 0, "{left}");
+    }
+
+    #[test]
+    fn times_do_not_make_searches_more_frequent() {
+        let (mut waiting, looks) = (Waiting::<u64, ()>::new(1000, 60 * S), Cell::new(0));
+        for key in 0..11_000 {
+            let now_ns = Some(if key % 2 == 0 { S } else { 3 * S });
+            let look = |(): &()| {
+                looks.set(looks.get() + 1);
+                false
+            };
+            assert_eq!(waiting.insert(key, (), now_ns, look, |_, ()| ()), key < 1000);
+        }
+        assert!((10_000..=44_000).contains(&looks.get()), "{}", looks.get());
     }
 }
