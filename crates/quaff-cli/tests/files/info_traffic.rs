@@ -8,7 +8,7 @@ use quaff_testkit::{captures, skip, test_name};
 use quaff_testpackets as build;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -158,11 +158,40 @@ fn others() -> Vec<(u64, Vec<u8>)> {
 
 /// A file with all of them.
 fn made(dir: &Path) -> PathBuf {
-    let frames = connections().into_iter().chain(others());
-    let path = dir.join("made.pcap");
-    std::fs::write(&path, pcap(frames.map(|(ms, frame)| (START_NS + ms * 1_000_000, frame))))
-        .expect("a file");
+    changed(dir, "made.pcap", connections().into_iter().chain(others()), <[u8]>::to_vec)
+}
+
+/// A file with these frames, each changed.
+fn changed(
+    dir: &Path,
+    name: &str,
+    frames: impl Iterator<Item = (u64, Vec<u8>)>,
+    change: impl Fn(&[u8]) -> Vec<u8>,
+) -> PathBuf {
+    let path = dir.join(name);
+    let frames = frames.map(|(ms, frame)| (START_NS + ms * 1_000_000, change(&frame)));
+    std::fs::write(&path, pcap(frames)).expect("a file");
     path
+}
+
+/// The frame with a VLAN tag.
+fn tagged(frame: &[u8]) -> Vec<u8> {
+    [&frame[..12], &[0x81, 0, 0, 5], &frame[12..]].concat()
+}
+
+/// The IP packet of a frame after a label of MPLS.
+fn labelled(frame: &[u8]) -> Vec<u8> {
+    build::ethernet(&[], 0x8847, &build::mpls(&[70_000], &frame[14..]))
+}
+
+fn ipv6_address(last: u8) -> Ipv6Addr {
+    Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, last.into())
+}
+
+/// The frame with IPv6 in the place of IPv4. Addresses keep their last byte.
+fn of_ipv6(frame: &[u8]) -> Vec<u8> {
+    let [from, to] = [frame[29], frame[33]].map(ipv6_address);
+    build::ethernet(&[], 0x86dd, &build::ipv6(from, to, frame[23], &frame[34..]))
 }
 
 #[test]
@@ -254,6 +283,80 @@ fn each_command_of_the_page_runs() {
         let done = Command::new("sh").args(["-c", &line]).output().expect("a shell");
         assert!(matches!(done.status.code(), Some(0 | 1)), "{line}: {done:?}");
         assert!(!done.stdout.is_empty(), "{line}: {done:?}");
+    }
+}
+
+/// A filter of plain frames finds none of these packets.
+#[test]
+fn the_commands_find_packets_with_tags_labels_and_ipv6() {
+    let test = test_name!();
+    if tool(test, "tcpdump").is_none() {
+        return;
+    }
+    let dir = folder();
+    let frames = || connections().into_iter().chain(others().into_iter().take(3));
+    let with_tags_and_without = |frame: &[u8]| if frame[23] == 6 { tagged(frame) } else { frame.to_vec() };
+    let files = [
+        changed(dir.path(), "tagged.pcap", frames(), tagged),
+        changed(dir.path(), "some.pcap", frames(), with_tags_and_without),
+        changed(dir.path(), "twice.pcap", frames(), |frame| tagged(&tagged(frame))),
+        changed(dir.path(), "labelled.pcap", frames(), labelled),
+        changed(dir.path(), "ipv6.pcap", frames(), of_ipv6),
+    ];
+    for file in files {
+        let is_v6 = file.ends_with("ipv6.pcap");
+        let [client, server, resolver] = [CLIENT, SERVER, RESOLVER].map(|address| match is_v6 {
+            true => IpAddr::V6(ipv6_address(address.octets()[3])),
+            false => IpAddr::V4(address),
+        });
+        let found = traffic(&file);
+        assert_eq!((&found["tcp"]["refused"], &found["dns"]["nxdomain"]), (&1.into(), &1.into()), "{found}");
+        for (part, address) in [("connections", server), ("retransmissions", client), ("dns", resolver)] {
+            let commands = found["commands"].as_array().expect("commands");
+            let command = commands.iter().find(|command| command["part"] == part).expect("a command");
+            let line = command["command"].as_str().expect("a line").replacen("quaff", QUAFF, 1);
+            let done = Command::new("sh").args(["-c", &line]).output().expect("a shell");
+            let text = String::from_utf8_lossy(&done.stdout);
+            assert!(text.contains(&address.to_string()), "{line}: {done:?}");
+        }
+    }
+}
+
+/// A block of pcapng.
+fn block(kind: u32, body: &[u8]) -> Vec<u8> {
+    let padding = vec![0; body.len().next_multiple_of(4) - body.len()];
+    let length = ((12 + body.len() + padding.len()) as u32).to_le_bytes();
+    [&kind.to_le_bytes()[..], &length, body, &padding, &length].concat()
+}
+
+/// In pcap 0 is a time as any other; in pcapng it is none, and packets of Simple Packet Blocks have none.
+#[test]
+fn times_are_those_of_the_summary() {
+    let dir = folder();
+    let frame = ethernet(&ip(CLIENT, SERVER, 17, &build::udp(4000, 4001, b"payload")));
+    let of_pcap = pcap([0, 5_000_000_000, 3_000_000_000].map(|time_ns| (time_ns, frame.clone())));
+    let bytes = (frame.len() as u32).to_le_bytes();
+    let with_time = |time_us: u32| [&[0; 8][..], &time_us.to_le_bytes(), &bytes, &bytes, &frame].concat();
+    let of_pcapng = [
+        block(0x0a0d_0d0a, &[&[0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0][..], &[0xff; 8]].concat()),
+        block(1, &[1, 0, 0, 0, 0, 0, 0, 0]),
+        block(3, &[&bytes[..], &frame].concat()),
+        block(6, &with_time(0)),
+        block(6, &with_time(7)),
+    ]
+    .concat();
+    for (name, bytes, untimed, backward) in [("a.pcap", of_pcap, 0, 1), ("a.pcapng", of_pcapng, 2, 0)] {
+        let path = dir.path().join(name);
+        std::fs::write(&path, bytes).expect("a file");
+        let summary = json(&info(&["--json", &path.display().to_string()]));
+        let (summary, found) = (&summary["files"][0], traffic(&path));
+        for field in ["packets", "first_ns", "last_ns", "seconds", "untimed", "backward"] {
+            assert_eq!(found[field], summary[field], "{name}: {field}");
+        }
+        assert_eq!((&found["untimed"], &found["backward"]), (&untimed.into(), &backward.into()), "{name}");
+        let text = String::from_utf8(info(&["--traffic", &path.display().to_string()]).stdout).expect("text");
+        assert_eq!(text.contains("2 without a time"), untimed == 2, "{text}");
+        assert_eq!(text.contains("1 packet earlier than the one before"), backward == 1, "{text}");
     }
 }
 
@@ -435,6 +538,10 @@ fn digests_are_those_of_sha256sum_and_the_table_has_the_values_of_the_json() {
     let of_json = &report["files"][0];
     assert_eq!(of_json["sha256"].as_str(), expected.as_deref());
     assert_eq!(json(&info(&["--json", &file]))["files"][0]["sha256"], Value::Null);
+    // Of several files the digests are below the table, as sha256sum prints them.
+    let text = String::from_utf8(info(&["--hash", &file, &file]).stdout).expect("text");
+    let line = String::from_utf8_lossy(&sum.stdout).into_owned();
+    assert_eq!(text.matches(line.trim_end()).count(), 2, "{text}");
     let table = String::from_utf8(info(&["--hash", "--tsv", &file, &file]).stdout).expect("text");
     let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split('\t').collect()).collect();
     assert_eq!((lines.len(), lines[1].len()), (3, lines[0].len()));

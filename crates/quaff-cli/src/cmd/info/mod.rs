@@ -1,5 +1,6 @@
 //! `quaff info`: a summary of capture files on one screen, or a line for each of many; the traffic in them on a page.
 
+mod closer;
 mod traffic;
 mod tsv;
 mod words;
@@ -90,20 +91,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         return traffic::run(&args.files, *args.salvage, args.report.json);
     }
     let mut files = info::survey(&args.files, *args.salvage);
-    if args.hash {
-        info::add_digests(&args.files, &mut files);
-    }
+    let failures = if args.hash { info::add_digests(&args.files, &mut files) } else { Vec::new() };
     let total = Total::of(&files);
     match (args.report.json, args.each || files.len() == 1) {
         _ if args.tsv => show::print(&tsv::table(&files)),
         (true, _) if args.each => files.iter().try_for_each(|file| show::json(Stream::Stdout, file))?,
         (true, _) => show::json(Stream::Stdout, &Report { files: &files, total: &total })?,
         (false, true) => screens(&files)?,
-        (false, false) => show::print(&table(&files, &total)),
+        (false, false) => show::print(&(table(&files, &total) + &digests(&files))),
     }
     let errors = files.iter().filter_map(|file| file.error.as_deref());
-    errors.for_each(show::message);
-    Ok(Exit::judged(judged(&files, &total)))
+    errors.chain(failures.iter().map(String::as_str)).for_each(show::message);
+    Ok(Exit::judged(judged(&files, &total).filter(|_| failures.is_empty())))
 }
 
 /// Returns whether nothing is damaged or dropped; `None` if a file is unreadable.
@@ -386,6 +385,13 @@ fn table(files: &[FileInfo], total: &Total) -> String {
     let sums = line(&what, total.file_bytes, total.packets, total.first_ns, rates, drops, state);
     let head = folder.map(|folder| format!("files in {}\n", name(folder))).unwrap_or_default();
     head + &terminal_table::ranked(&columns, rows.chain([sums]))
+}
+
+/// The digests of files below their table, as sha256sum prints them.
+fn digests(files: &[FileInfo]) -> String {
+    let line = |file: &FileInfo| Some(format!("\n{}  {}", file.sha256.as_deref()?, name(&file.path)));
+    let lines: String = files.iter().filter_map(line).collect();
+    if lines.is_empty() { lines } else { format!("\n{lines}") }
 }
 
 /// The folder in which all files are, unless it is the working directory: it need not stand in each line.

@@ -1,16 +1,18 @@
 //! `quaff info --traffic`: the page of the traffic of files, each part with the command that looks closer. It counts
 //! nothing.
 
+use super::closer::{Closer, Command};
 use super::words::labelled;
 use crate::exit::Exit;
 use crate::show::{self, Stream};
 use crate::terminal_table;
-use quaff::format::{percent_bare, span};
-use quaff::traffic::{self, Conversation, Count, DnsTraffic, Host, ProtocolRow, TcpTraffic, Traffic};
+use quaff::format::percent_bare;
+use quaff::traffic::{
+    self, Conversation, DnsTraffic, Host, PacketCount, ProtocolRow, TcpServer, TcpTraffic, Traffic,
+};
+use quaff_file::Quantiles;
 use quaff_file::read;
 use quaff_file::verify::Report;
-use quaff_file::Quantiles;
-use quaff_wire::printable::{quote, quote_path};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -19,7 +21,7 @@ const PROTOCOLS_SHOWN: usize = 30;
 const ROWS_SHOWN: usize = 5;
 /// Names in a line.
 const NAMES_SHOWN: usize = 3;
-/// A space that stays at the begin of a cell.
+/// A space that stays at the start of a cell.
 const INDENT: &str = "\u{a0}";
 
 /// The traffic as JSON.
@@ -35,27 +37,19 @@ struct Page<'a> {
     error: Option<&'a str>,
 }
 
-/// The command that looks closer at a part of the page.
-#[derive(Debug, Serialize)]
-struct Command {
-    part: &'static str,
-    command: String,
-}
-
 /// Reads the files, prints their traffic, and returns the exit status.
 pub(super) fn run(files: &[PathBuf], salvage: bool, json: bool) -> anyhow::Result<Exit> {
     let reading = read::Options { salvage, ..read::Options::default() };
     let (traffic, report) = traffic::read(files, reading, &mut |_| ());
     let outcome = &report.outcome;
     let names: Vec<_> = files.iter().map(|path| path.display().to_string()).collect();
-    let closer = Closer::new(files);
+    let commands = Closer::new(files, salvage).commands(&traffic);
     if json {
-        let (commands, notes) = (commands(&traffic, &closer), &outcome.notes);
-        let page =
-            Page { files: &names, traffic: &traffic, commands, notes, error: outcome.error.as_deref() };
+        let (notes, error) = (&outcome.notes, outcome.error.as_deref());
+        let page = Page { files: &names, traffic: &traffic, commands, notes, error };
         show::json(Stream::Stdout, &page)?;
     } else if !outcome.unreadable || traffic.packets > 0 {
-        let text = page(&names, &traffic, &report, &commands(&traffic, &closer));
+        let text = page(&names, &traffic, &report, &commands);
         show::report(Stream::Stdout, text.trim_end());
     }
     outcome.error.iter().for_each(|error| show::message(error));
@@ -71,60 +65,6 @@ fn is_whole(report: &Report) -> bool {
     let outcome = &report.outcome;
     let drops = outcome.ledger.as_ref().map_or(0, |ledger| ledger.recorded_drops.max(ledger.epb_dropcount));
     outcome.error.is_none() && outcome.jumps.count == 0 && drops == 0
-}
-
-/// Arguments that name the files in the command lines of other commands.
-struct Closer {
-    files: String,
-    reads: String,
-    /// The bytes of stdin are gone.
-    has_stdin: bool,
-}
-
-impl Closer {
-    fn new(files: &[PathBuf]) -> Self {
-        let quoted: Vec<_> = files.iter().map(|path| quote_path(&path.display().to_string())).collect();
-        let reads: Vec<_> = quoted.iter().map(|name| format!("--read {name}")).collect();
-        let has_stdin = files.iter().any(|path| path.as_os_str() == "-");
-        Self { files: quoted.join(" "), reads: reads.join(" "), has_stdin }
-    }
-
-    fn report(&self, by: &str) -> String {
-        format!("quaff flows report {} --by {by}", self.files)
-    }
-
-    /// The packets that match a filter, as lines.
-    fn packets(&self, filter: &str) -> String {
-        format!("quaff capture {} -f {} --print", self.reads, quote(filter))
-    }
-}
-
-/// The command of each part of the page that has something to look at.
-fn commands(traffic: &Traffic, closer: &Closer) -> Vec<Command> {
-    if closer.has_stdin {
-        return Vec::new();
-    }
-    let (tcp, dns) = (&traffic.tcp, &traffic.dns);
-    let mut all = Vec::new();
-    let mut add = |part, command| all.push(Command { part, command });
-    if traffic.conversations.count > 0 {
-        add("protocols", closer.report("application,port"));
-        add("conversations", closer.report("flow"));
-        add("hosts", closer.report("host"));
-    }
-    if let Some(worst) = tcp.servers.iter().find(|row| row.refused + row.unanswered > 0) {
-        let (host, port) = (worst.server.ip(), worst.server.port());
-        add("connections", closer.packets(&format!("host {host} and tcp port {port}")));
-    }
-    if tcp.retransmitted_bytes + tcp.late_bytes > 0 {
-        let columns = "%IPV4_SRC_ADDR %IPV4_DST_ADDR %RETRANSMITTED_IN_PKTS %RETRANSMITTED_OUT_PKTS";
-        add("retransmissions", format!("quaff flows {} --csv - -T {}", closer.reads, quote(columns)));
-    }
-    if let Some(server) = dns.servers.iter().find(|row| row.failures + row.unanswered > 0) {
-        add("dns", closer.packets(&format!("host {} and udp port 53", server.server)));
-    }
-    add("verify", format!("quaff verify {}", closer.files));
-    all
 }
 
 /// The page.
@@ -152,26 +92,44 @@ fn page(names: &[String], traffic: &Traffic, report: &Report, commands: &[Comman
 fn head(names: &[String], traffic: &Traffic, report: &Report) -> String {
     let what = match names {
         [one] => show::name(one).into_owned(),
-        several => format!("{} files as one capture", show::count(several.len() as u64)),
+        several => format!("{} as one capture", show::number_of(several.len() as u64, "file")),
     };
-    let (packets, bytes) = (show::count(traffic.packets), show::bytes(traffic.bytes));
-    let mut text = format!("{what}: {packets} packets, {bytes} on the wire\n");
+    let (packets, bytes) = (show::number_of(traffic.packets, "packet"), show::bytes(traffic.bytes));
+    let untimed = match traffic.untimed {
+        0 => String::new(),
+        count => format!("; {} without a time", show::count(count)),
+    };
+    let mut text = format!("{what}: {packets}, {bytes} on the wire{untimed}\n");
     let mut line = |label: &str, words: String| text += &labelled(label, &words);
     line("first", traffic.first_ns.map(show::time_ns).unwrap_or_default());
     line("last", traffic.last_ns.map(show::time_ns).unwrap_or_default());
-    line("duration", traffic.seconds.map(|seconds| duration(seconds, traffic)).unwrap_or_default());
+    line("duration", traffic.seconds.map(|seconds| rates(seconds, traffic)).unwrap_or_default());
+    line("order", order(traffic.backward));
     report.outcome.notes.iter().for_each(|note| line("note", note.clone()));
-    line("DAMAGED", report.outcome.error.clone().unwrap_or_default());
+    let label = if report.outcome.unreadable { "UNREADABLE" } else { "DAMAGED" };
+    line(label, report.outcome.error.clone().unwrap_or_default());
     text
 }
 
-fn duration(seconds: f64, traffic: &Traffic) -> String {
+/// The duration of the capture, and its mean rates.
+fn rates(seconds: f64, traffic: &Traffic) -> String {
+    let time = super::duration(seconds);
     if seconds <= 0.0 {
-        return "0 s".into();
+        return time;
     }
-    let time = if seconds < 60.0 { show::span_ns((seconds * 1e9).round() as u64) } else { span(seconds) };
     let pps = show::pps(traffic.packets as f64 / seconds);
     format!("{time}, {pps}, {}", show::bits(8.0 * traffic.bytes as f64 / seconds))
+}
+
+/// A line on packets that are not in the order of their times.
+fn order(backward: u64) -> String {
+    match backward {
+        0 => String::new(),
+        count => format!(
+            "{} earlier than the one before: answers may count as missing; quaff merge --reorder sorts by time",
+            show::number_of(count, "packet")
+        ),
+    }
 }
 
 fn protocols(traffic: &Traffic) -> String {
@@ -192,16 +150,21 @@ fn protocols(traffic: &Traffic) -> String {
     match traffic.protocols.is_empty() {
         true => String::new(),
         false => {
-            format!("Protocols\n{}\n{}", terminal_table::ranked(&columns, rows), rest(more as u64, "rows"))
+            let rest = rest(more as u64, more as u64, "row");
+            format!("Protocols\n{}\n{rest}", terminal_table::ranked(&columns, rows))
         }
     }
 }
 
-/// A line on rows that are not shown.
-fn rest(count: u64, what: &str) -> String {
-    match count {
+/// A line on `more` rows that are not shown, of which JSON has `listed`.
+fn rest(more: u64, listed: u64, noun: &str) -> String {
+    let of_json = match listed < more {
+        true => format!("{} of them", show::count(listed)),
+        false => "all".to_owned(),
+    };
+    match more {
         0 => String::new(),
-        count => format!("  {} more {what}; --json lists them\n", show::count(count)),
+        more => format!("  {}; --json has {of_json}\n", show::number_of(more, &format!("more {noun}"))),
     }
 }
 
@@ -243,16 +206,17 @@ fn conversations(traffic: &Traffic) -> String {
 }
 
 /// A line on conversations that are not shown.
-fn others_words(more: u64, others: Count, untracked: Count) -> String {
+fn others_words(more: u64, others: PacketCount, untracked: PacketCount) -> String {
     if others.packets == 0 {
         return String::new();
     }
-    let [packets, bytes] = [show::count(others.packets), show::bytes(others.bytes)];
+    let (count, bytes) = (show::number_of(more, "other"), show::bytes(others.bytes));
+    let packets = |of: PacketCount| show::number_of(of.packets, "packet");
     let lacking = match untracked.packets {
         0 => String::new(),
-        packets => format!("; {} packets are of conversations beyond the limit", show::count(packets)),
+        _ => format!("; {} of conversations beyond the limit", packets(untracked)),
     };
-    format!("  {} others: {packets} packets, {bytes}{lacking}\n", show::count(more))
+    format!("  {count}: {}, {bytes}{lacking}\n", packets(others))
 }
 
 fn hosts(traffic: &Traffic) -> String {
@@ -276,7 +240,8 @@ fn hosts(traffic: &Traffic) -> String {
     }
     let shown = hosts.rows.len().min(ROWS_SHOWN);
     let table = terminal_table::ranked(&columns, hosts.rows[..shown].iter().map(row));
-    format!("Hosts\n{table}\n{}", rest(hosts.count - shown as u64, "hosts"))
+    let listed = (hosts.rows.len() - shown) as u64;
+    format!("Hosts\n{table}\n{}", rest(hosts.count - shown as u64, listed, "host"))
 }
 
 fn connections(tcp: &TcpTraffic) -> String {
@@ -295,30 +260,33 @@ fn connections(tcp: &TcpTraffic) -> String {
         "Connections of TCP\n{}",
         labelled("opened", &format!("{}: {fates}", show::count(tcp.attempts)))
     );
-    text += &labelled("repeated", &counted(tcp.repeated_syns, "SYN", "SYNs"));
+    text += &labelled("repeated", &unless_zero(tcp.repeated_syns, "SYN"));
     text += &labelled("RTT", &times(&tcp.rtt_ns, "from SYN to SYN-ACK"));
-    let failing = tcp.servers.iter().filter(|row| row.refused + row.unanswered > 0);
-    let mut rows = failing
-        .clone()
-        .take(ROWS_SHOWN)
-        .map(|row| {
-            let counts = [row.attempts, row.refused, row.unanswered].map(show::count);
-            let rtt = if row.answered == 0 { "–".to_owned() } else { show::span_ns(row.rtt_mean_ns) };
-            [row.server.to_string()].into_iter().chain(counts).chain([rtt]).collect::<Vec<_>>()
-        })
-        .peekable();
-    if rows.peek().is_some() {
-        let columns = [
-            ("server", false, 0),
-            ("opened", true, 0),
-            ("refused", true, 0),
-            ("unanswered", true, 0),
-            ("mean RTT", true, 1),
-        ];
-        text += &format!("{}\n", terminal_table::ranked(&columns, rows));
-        text += &rest((failing.count().saturating_sub(ROWS_SHOWN)) as u64, "servers");
+    text + &failing_servers(tcp)
+}
+
+/// The servers that refuse or do not answer.
+fn failing_servers(tcp: &TcpTraffic) -> String {
+    let failing: Vec<_> = tcp.servers.iter().filter(|row| row.failed() > 0).collect();
+    let shown = &failing[..failing.len().min(ROWS_SHOWN)];
+    if shown.is_empty() {
+        return String::new();
     }
-    text
+    let row = |row: &&TcpServer| {
+        let counts = [row.sums.attempts, row.sums.refused, row.sums.unanswered].map(show::count);
+        let rtt = row.rtt_mean_ns.map_or_else(|| "–".to_owned(), show::span_ns);
+        [row.server.to_string()].into_iter().chain(counts).chain([rtt]).collect()
+    };
+    let columns = [
+        ("server", false, 0),
+        ("opened", true, 0),
+        ("refused", true, 0),
+        ("unanswered", true, 0),
+        ("mean RTT", true, 1),
+    ];
+    let table = terminal_table::ranked(&columns, shown.iter().map(row));
+    let (more, listed) = (tcp.failing_server_count - shown.len() as u64, failing.len() - shown.len());
+    format!("{table}\n{}", rest(more, listed as u64, "server"))
 }
 
 fn retransmissions(tcp: &TcpTraffic) -> String {
@@ -346,8 +314,6 @@ fn dns(dns: &DnsTraffic) -> String {
         (dns.unanswered, "unanswered"),
         (dns.undecided, "too late in the capture to be judged"),
         (dns.untracked, "more, which had no place in the table"),
-        (dns.repeated, "repeated"),
-        (dns.unasked, "answers without a query"),
     ];
     let fates = show::present(fates).collect::<Vec<_>>().join(", ");
     let others = dns.failures - dns.nxdomain - dns.servfail;
@@ -355,12 +321,19 @@ fn dns(dns: &DnsTraffic) -> String {
     let failures = show::present(failures).collect::<Vec<_>>().join(", ");
     let names = dns.names.iter().filter(|row| !row.name.is_empty()).take(NAMES_SHOWN);
     let names = names.map(|row| format!("{} ({}, {})", row.name, row.code, show::count(row.count)));
-    let silent = dns.servers.iter().filter(|row| row.unanswered > 0).take(NAMES_SHOWN).map(|row| {
-        format!("{} ({} of {})", row.server, show::count(row.unanswered), show::count(row.queries))
+    let silent = dns.servers.iter().filter(|row| row.sums.unanswered > 0).take(NAMES_SHOWN).map(|row| {
+        let [unanswered, queries] = [row.sums.unanswered, row.sums.queries].map(show::count);
+        format!("{} ({unanswered} of {queries})", row.server)
     });
+    let strays = match dns.unasked {
+        0 => String::new(),
+        count => format!("{} without a query", show::number_of(count, "answer")),
+    };
     [
         "DNS\n".to_owned(),
         labelled("queries", &format!("{}: {fates}", show::count(dns.queries))),
+        labelled("repeated", &unless_zero(dns.repeated, "query")),
+        labelled("strays", &strays),
         labelled("response", &times(&dns.response_ns, "from query to answer")),
         labelled("failures", &failures),
         labelled("names", &names.collect::<Vec<_>>().join(", ")),
@@ -378,18 +351,15 @@ fn times(times: &Quantiles, what: &str) -> String {
     format!("{median} median, {most} for 99 %, {longest} at most, {what}")
 }
 
-fn counted(count: u64, one: &str, several: &str) -> String {
-    match count {
-        0 => String::new(),
-        1 => format!("1 {one}"),
-        count => format!("{} {several}", show::count(count)),
-    }
+/// A number with what it counts, and nothing for 0.
+fn unless_zero(count: u64, noun: &str) -> String {
+    if count == 0 { String::new() } else { show::number_of(count, noun) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quaff::traffic::{FailedName, TcpServer};
+    use quaff::traffic::{Attempts, FailedName};
 
     fn traffic() -> Traffic {
         let mut traffic = Traffic { packets: 10, bytes: 1000, seconds: Some(2.0), ..Traffic::default() };
@@ -397,7 +367,7 @@ mod tests {
             .iter()
             .enumerate()
             .map(|(depth, name)| ProtocolRow {
-                path: String::new(),
+                path: ["eth", "eth:ip", "eth:ip:tcp"][depth].to_owned(),
                 name: (*name).to_owned(),
                 depth,
                 packets: 10 - depth as u64,
@@ -406,17 +376,16 @@ mod tests {
             .collect();
         let server = TcpServer {
             server: "10.0.0.2:81".parse().unwrap(),
-            attempts: 3,
-            answered: 1,
-            refused: 2,
-            unanswered: 0,
-            rtt_mean_ns: 2_000_000,
-            rtt_max_ns: 2_000_000,
+            sums: Attempts { attempts: 3, answered: 1, refused: 2, unanswered: 0 },
+            rtt_mean_ns: Some(2_000_000),
+            rtt_max_ns: Some(2_000_000),
         };
         traffic.tcp = TcpTraffic {
             attempts: 3,
             answered: 1,
             refused: 2,
+            server_count: 1,
+            failing_server_count: 1,
             servers: vec![server],
             ..TcpTraffic::default()
         };
@@ -431,8 +400,7 @@ mod tests {
         traffic.dns.nxdomain = 1;
         traffic.dns.names =
             vec![FailedName { name: "wpad.\u{1b}x".into(), code: "NXDOMAIN".into(), count: 1 }];
-        let closer = Closer::new(&["a b.pcap".into()]);
-        let commands = commands(&traffic, &closer);
+        let commands = Closer::new(&["a b.pcap".into()], false).commands(&traffic);
         let text = page(&["a b.pcap".into()], &traffic, &Report::default(), &commands);
         let expected = "  → quaff capture --read 'a b.pcap' -f 'host 10.0.0.2 and tcp port 81' --print\n";
         assert!(text.contains(expected) && text.contains("  → quaff verify 'a b.pcap'\n"), "{text}");
@@ -446,9 +414,49 @@ mod tests {
     #[test]
     fn a_file_without_packets_has_a_page_too() {
         let traffic = Traffic::default();
-        let commands = commands(&traffic, &Closer::new(&["-".into()]));
+        let commands = Closer::new(&["-".into()], false).commands(&traffic);
         let text = page(&["-".into()], &traffic, &Report::default(), &commands);
         assert!(text.starts_with("-: 0 packets") && text.contains("Complete?"), "{text}");
         assert!(!text.contains('→'), "stdin cannot be read again: {text}");
+    }
+
+    #[test]
+    fn lines_have_the_numbers_that_json_lacks_and_no_plural_of_one() {
+        assert_eq!(rest(0, 0, "host"), "");
+        assert_eq!(rest(1, 1, "host"), "  1 more host; --json has all\n");
+        assert_eq!(rest(20_000, 9_995, "host"), "  20,000 more hosts; --json has 9,995 of them\n");
+        let count = |packets| PacketCount { packets, bytes: 60 };
+        assert_eq!(others_words(1, count(1), count(0)), "  1 other: 1 packet, 60 B\n");
+        let words = "  2 others: 9 packets, 60 B; 1 packet of conversations beyond the limit\n";
+        assert_eq!(others_words(2, count(9), count(1)), words);
+        assert_eq!(
+            [unless_zero(0, "query"), unless_zero(1, "query"), unless_zero(2, "query")],
+            ["", "1 query", "2 queries"]
+        );
+    }
+
+    #[test]
+    fn queries_add_up_and_their_repetitions_are_apart() {
+        let mut traffic = Traffic::default();
+        (traffic.dns.queries, traffic.dns.answered, traffic.dns.unanswered) = (21, 20, 1);
+        (traffic.dns.repeated, traffic.dns.unasked) = (1, 3);
+        let text = dns(&traffic.dns);
+        for line in ["queries     21: 20 answered, 1 unanswered\n", "repeated    1 query\n"] {
+            assert!(text.contains(line), "{text}");
+        }
+        assert!(text.contains("strays      3 answers without a query\n"), "{text}");
+    }
+
+    #[test]
+    fn the_head_has_packets_without_a_time_and_those_out_of_order() {
+        let traffic = Traffic { packets: 3, untimed: 1, backward: 1, ..Traffic::default() };
+        let mut report = Report::default();
+        report.outcome.error = Some("No such file".to_owned());
+        let text = head(&["a".into()], &traffic, &report);
+        assert!(text.starts_with("a: 3 packets, 0 B on the wire; 1 without a time\n"), "{text}");
+        assert!(text.contains("1 packet earlier") && text.contains("--reorder"), "{text}");
+        assert!(text.contains("DAMAGED"), "{text}");
+        report.outcome.unreadable = true;
+        assert!(!head(&["a".into()], &traffic, &report).contains("DAMAGED"));
     }
 }
