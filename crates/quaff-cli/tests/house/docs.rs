@@ -335,6 +335,19 @@ fn the_page_of_info_has_the_fields_of_the_traffic() {
 }
 
 #[test]
+fn the_page_of_info_has_the_columns_of_the_table() {
+    let dir = tempfile::tempdir().expect("a folder");
+    sample(Command::new(QUAFF), "generate -w all.pcap --count 3", dir.path(), &mut BTreeSet::new());
+    let done = Command::new(QUAFF).args(["info", "--tsv", "all.pcap"]).current_dir(dir.path()).output();
+    let table = String::from_utf8(done.expect("quaff runs").stdout).expect("text");
+    let heads: Vec<String> =
+        table.lines().next().expect("heads").split('\t').map(|head| format!("`{head}`")).collect();
+    let (last, others) = heads.split_last().expect("columns");
+    let page = document("docs/info.md").split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(page.contains(&format!("{} and {last}, in this order", others.join(", "))), "{heads:?}");
+}
+
+#[test]
 fn the_page_of_flows_has_the_fields_of_the_json() {
     let dir = tempfile::tempdir().expect("a folder");
     let alone = || Command::new(QUAFF);
