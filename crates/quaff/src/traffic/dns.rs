@@ -436,7 +436,7 @@ mod tests {
         assert_eq!(cut.reply.map(|reply| (reply.code, reply.name.len())), Some((3, 0)));
     }
 
-    /// What is found in messages: from the server or not, id, flags, time in ms; no time for less than 0.
+    /// The traffic of messages: from the server or not, id, flags, time in ms; a negative one stands for none.
     fn traffic(messages: &[(bool, u16, u16, i64)]) -> DnsTraffic {
         let mut dns = Dns::default();
         for (is_reply, id, flags, ms) in messages {

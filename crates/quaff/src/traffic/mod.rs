@@ -12,8 +12,8 @@
 //! | `report` | the results as plain data |
 //!
 //! Threads read parts of the files side by side, as for `quaff verify`, whose pass this is. All packets are in the
-//! hierarchy. What another table has no room for is counted together: packets of conversations, attempts, queries, their
-//! servers, and failed names. Hosts are those of the conversations that are known. Nothing here prints.
+//! hierarchy. Conversations, attempts, queries, servers and failed names without room in a table are counted together.
+//! Hosts are those of the conversations that are known. Nothing here prints.
 
 mod conversations;
 mod counters;

@@ -1,5 +1,5 @@
 //! The packets of a part of a file, counted by their own bytes alone, so that threads can count parts side by side.
-//! What needs the packets before it, handshakes and queries, is handed on in order.
+//! Segments of handshakes and messages of DNS need the packets before them: they are passed on in order.
 
 use super::conversations::{self, Pairs};
 use super::dns::{self, DnsPacket};
