@@ -14,7 +14,7 @@ use crate::terminal_table;
 use quaff_file::info::{self, DropPlace, Drops, FileInfo, Gap, InterfaceInfo, Origin, Total};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
-use words::labelled;
+use words::{duration, labelled};
 
 /// Summarise capture files: packets, times, rates, gaps, interfaces, recorded drops
 ///
@@ -164,15 +164,7 @@ fn headline(file: &FileInfo) -> String {
     format!("{}: {}{compressed}, {size}", name(&file.path), file.format.unwrap_or("no capture"))
 }
 
-/// A duration of a capture, to its last digit where it is short.
-fn duration(seconds: f64) -> String {
-    match seconds {
-        s if s < 60.0 => show::span_ns((s * 1e9).round() as u64),
-        s => format!("{} ({s:.3} s)", quaff::format::span(s)),
-    }
-}
-
-/// The same in a table.
+/// A duration of a capture in a table.
 fn short(seconds: f64) -> String {
     if seconds < 60.0 { duration(seconds) } else { quaff::format::span(seconds) }
 }

@@ -2,7 +2,7 @@
 //! nothing.
 
 use super::closer::{Closer, Command};
-use super::words::labelled;
+use super::words::{duration, labelled};
 use crate::exit::Exit;
 use crate::show::{self, Stream};
 use crate::terminal_table;
@@ -113,7 +113,7 @@ fn head(names: &[String], traffic: &Traffic, report: &Report) -> String {
 
 /// The duration of the capture, and its mean rates.
 fn rates(seconds: f64, traffic: &Traffic) -> String {
-    let time = super::duration(seconds);
+    let time = duration(seconds);
     if seconds <= 0.0 {
         return time;
     }
