@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod histogram;
 pub mod info;
 mod interfaces;
 pub mod read;
@@ -22,4 +23,5 @@ pub mod verify;
 pub mod write;
 
 pub use error::{Error, Result};
+pub use histogram::{Histogram, Quantiles};
 pub use interfaces::{INTERFACES_MAX, Interfaces};

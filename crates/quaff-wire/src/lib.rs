@@ -14,6 +14,7 @@ pub mod filter;
 pub mod fingerprint;
 pub mod flow;
 pub mod format;
+pub mod hierarchy;
 mod item;
 pub mod linktype;
 pub mod net;

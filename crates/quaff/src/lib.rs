@@ -45,6 +45,7 @@ mod stage;
 pub mod streams;
 pub mod tally;
 pub mod tap;
+pub mod traffic;
 mod verdict;
 
 pub use capture::{Capture, Status};

@@ -185,6 +185,9 @@ fn texts_of_a_hostile_file_do_not_reach_the_terminal() {
         let summary = check(quaff(), &[&["info", &file], more].concat(), &[0, 1]);
         assert!(String::from_utf8_lossy(&summary.stdout).contains("owned"), "{more:?}");
     }
+    for more in [&["--traffic"][..], &["--traffic", "--json"], &["--tsv", "--hash"]] {
+        check(quaff(), &[&["info", &file], more].concat(), &[0, 1]);
+    }
     for more in [&["-w", &out][..], &["-w", &out, "--json"], &["-w", &out, "--decap", "auto"]] {
         let done = check(quaff(), &[&["capture", "--read", &file], more].concat(), &[0]);
         let said = String::from_utf8_lossy(&done.stderr).into_owned();

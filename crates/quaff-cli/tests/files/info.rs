@@ -32,7 +32,7 @@ fn stdout(done: &Output) -> String {
 }
 
 /// All captures below a folder.
-fn files_below(dir: &Path, found: &mut Vec<PathBuf>) {
+pub(crate) fn files_below(dir: &Path, found: &mut Vec<PathBuf>) {
     let entries = std::fs::read_dir(dir).expect("a folder").flatten();
     for path in entries.map(|entry| entry.path()) {
         if path.is_dir() {

@@ -9,6 +9,7 @@ mod files_of_others;
 mod filters_of_files;
 mod hostile;
 mod info;
+mod info_traffic;
 mod input_grammar;
 mod link_types;
 #[path = "../../../quaff-wire/tests/tunnels/mod.rs"]

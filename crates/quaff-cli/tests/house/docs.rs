@@ -321,6 +321,33 @@ fn pages_have_the_fields_of_the_json() {
 }
 
 #[test]
+fn the_page_of_info_has_the_fields_of_the_traffic() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let made = "generate -w all.pcap --tcp talk --size 300 --flows 9 --pps 1k --count 300";
+    sample(Command::new(QUAFF), made, dir.path(), &mut BTreeSet::new());
+    let mut shown = BTreeSet::new();
+    sample(Command::new(QUAFF), "info --traffic all.pcap", dir.path(), &mut shown);
+    // Without queries and damage these lists are empty; tests of the page have some.
+    let of_dns = ["names[].name", "names[].code", "names[].count", "servers[].server", "servers[].queries"];
+    let of_dns = of_dns.into_iter().chain(["servers[].unanswered", "servers[].failures"]);
+    shown.extend(of_dns.map(|field| format!("dns.{field}")));
+    compare_section("info", "JSON of the traffic", &shown);
+}
+
+#[test]
+fn the_page_of_info_has_the_columns_of_the_table() {
+    let dir = tempfile::tempdir().expect("a folder");
+    sample(Command::new(QUAFF), "generate -w all.pcap --count 3", dir.path(), &mut BTreeSet::new());
+    let done = Command::new(QUAFF).args(["info", "--tsv", "all.pcap"]).current_dir(dir.path()).output();
+    let table = String::from_utf8(done.expect("quaff runs").stdout).expect("text");
+    let heads: Vec<String> =
+        table.lines().next().expect("heads").split('\t').map(|head| format!("`{head}`")).collect();
+    let (last, others) = heads.split_last().expect("columns");
+    let page = document("docs/info.md").split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(page.contains(&format!("{} and {last}, in this order", others.join(", "))), "{heads:?}");
+}
+
+#[test]
 fn the_page_of_flows_has_the_fields_of_the_json() {
     let dir = tempfile::tempdir().expect("a folder");
     let alone = || Command::new(QUAFF);

@@ -58,6 +58,7 @@ fn a_limit_of_threads_is_an_error_with_advice_and_never_a_panic() {
         ("generate --count 10 -o rx0", true),
         ("verify a.pcapng", false),
         ("info a.pcapng b.pcapng", false),
+        ("info --traffic a.pcapng b.pcapng", false),
         ("cores", true),
         ("doctor", false),
     ];

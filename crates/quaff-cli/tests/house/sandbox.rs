@@ -724,15 +724,16 @@ fn five_parsers_stay_inside_with_hostile_files() {
     let Some(files) = five_formats(test, dir.path()) else { return };
     let (file, parts) = (dir.path().join("hostile"), dir.path().join("parts"));
     let parts = parts.display().to_string();
-    let runs: [&[&str]; 5] = [
+    let runs: [&[&str]; 6] = [
         &["capture", "--decap", "auto", "--salvage", "--json", "-w", "/dev/null", "--read"],
         &["capture", "--format", "pcap", "-f", "tcp or udp", "--json", "-w", "/dev/null", "--read"],
         &["split", "--members", "2", "--decap", "--salvage", "--json", "--dir", &parts, "--read"],
         &["verify", "--salvage", "--json"],
         &["info", "--json"],
+        &["info", "--traffic", "--json"],
     ];
     for (name, bytes) in &files {
-        let mut codes = [[0u32; 3]; 5];
+        let mut codes = [[0u32; 3]; 6];
         for seed in 0..12 {
             fs::write(&file, if seed == 0 { bytes.clone() } else { damage(bytes, seed) }).unwrap();
             for (run, args) in runs.iter().enumerate() {

@@ -14,9 +14,10 @@ const COLUMNS: [usize; 3] = [40, 80, 200];
 const ESCAPE: char = '\u{1b}';
 
 /// The screens: names and command lines. `a.pcapng` lost packets, `b.pcap` has 2,000 frames of a few conversations.
-const SCREENS: [(&str, &str); 15] = [
+const SCREENS: [(&str, &str); 16] = [
     ("info", "info a.pcapng"),
     ("info-of-files", "info a.pcapng b.pcap"),
+    ("info-traffic", "info --traffic b.pcap"),
     ("verify", "verify a.pcapng"),
     ("verify-against", "verify --against b.pcap b.pcap"),
     ("verify-unjudged", "verify b.pcap"),

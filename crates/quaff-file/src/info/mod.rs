@@ -4,6 +4,7 @@
 //! several threads, see [`walk`]; small files share the threads. This module never prints and never chooses an exit
 //! code.
 
+mod digest;
 mod order;
 mod report;
 mod survey;
@@ -13,6 +14,7 @@ mod tests;
 mod walk;
 mod window;
 
+pub use digest::add_digests;
 pub use order::Gap;
 pub use report::{Break, Drops, FileInfo, InterfaceInfo, Origin, Total};
 pub use tally::{DropPlace, DropPlaces};

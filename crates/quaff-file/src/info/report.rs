@@ -20,6 +20,8 @@ pub struct FileInfo {
     pub file_bytes: Option<u64>,
     /// Bytes decoded.
     pub data_bytes: u64,
+    /// SHA-256 of the file as it lies on the disk, in hexadecimal digits; `None` if it was not asked for.
+    pub sha256: Option<String>,
     pub packets: u64,
     /// Bytes of packets in the file.
     pub captured_bytes: u64,

@@ -7,6 +7,7 @@
 //! This module reads files and counts; it never prints and never chooses an exit code.
 
 pub mod against;
+mod beside;
 mod injection;
 mod interfaces;
 mod lane;
@@ -17,6 +18,7 @@ mod report;
 mod sequence;
 mod verdict;
 
+pub use beside::{Beside, Part};
 pub use injection::{Injected, Injection};
 pub use lane::{LaneDrops, LaneEvidence, LaneProof};
 pub use ledger::{Ledger, LedgerBuilder, RecordedDrops};
@@ -29,12 +31,13 @@ use interfaces::Interfaces;
 use look::{EvidenceLook, SeenEvidence};
 use quaff_stream::proof::ProofSums;
 use quaff_stream::{ProofMeter, ProofReader};
-use quaff_wire::decode::{Frame, Item};
+use quaff_wire::decode::{Format, Frame, Item};
 use quaff_wire::probe::{Classified, ProbeHeader};
 use sequence::{GapRoom, Sequence};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::hash::{BuildHasher, RandomState};
+use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -63,12 +66,22 @@ pub struct Progress {
 /// Reads `files` and counts their frames; calls `progress` every few MiB.
 ///
 /// A file that cannot be read is part of the report, not an error: see [`Outcome::error`].
-pub fn verify(files: &[PathBuf], options: Options, mut progress: impl FnMut(Progress)) -> Report {
+pub fn verify(files: &[PathBuf], options: Options, progress: impl FnMut(Progress)) -> Report {
+    verify_beside::<()>(files, options, progress).0
+}
+
+/// The same, with counters of the same packets.
+pub fn verify_beside<B: Beside>(
+    files: &[PathBuf],
+    options: Options,
+    mut progress: impl FnMut(Progress),
+) -> (Report, B) {
     let started = Instant::now();
     let reading = options.reading.clone();
-    let (mut read, mut count) = (Files::default(), Count::new(options));
+    let (mut read, mut count) = (Files::default(), Count::<B>::new(options));
     for path in files {
         count.ledger.begin();
+        count.format = None;
         let pull = |file: &mut CaptureFile, frames: &mut u64| {
             let before = count.frames;
             let pulled = file.pull_into(&mut count, Count::captured, Count::item);
@@ -77,10 +90,10 @@ pub fn verify(files: &[PathBuf], options: Options, mut progress: impl FnMut(Prog
         };
         read.read_by(path, &reading, pull, &mut progress);
     }
-    let mut report = count.finish();
+    let (mut report, beside) = count.finish();
     report.outcome.frames = read.frames;
     read.finish(&mut report.outcome, started);
-    report.judge()
+    (report.judge(), beside)
 }
 
 /// Totals and errors of all files read.
@@ -173,7 +186,7 @@ fn read_file(
 
 /// The counters of a verification.
 #[derive(Debug)]
-struct Count {
+struct Count<B: Beside = ()> {
     options: Options,
     sequences: Vec<Sequence>,
     /// Indices in `sequences`, by stream.
@@ -191,9 +204,14 @@ struct Count {
     secret: u64,
     /// Frames of files.
     frames: u64,
+    /// The format of the file that is being read.
+    format: Option<Format>,
+    /// Counters of the same frames, and the counts of those that no look has seen.
+    beside: B,
+    part: B::Part,
 }
 
-impl Count {
+impl<B: Beside> Count<B> {
     fn new(options: Options) -> Self {
         let secret = RandomState::new().hash_one(0);
         Self {
@@ -210,6 +228,9 @@ impl Count {
             interfaces: Arc::default(),
             secret,
             frames: 0,
+            format: None,
+            beside: B::default(),
+            part: B::Part::default(),
         }
     }
 
@@ -218,6 +239,7 @@ impl Count {
         match item {
             Item::Frame(frame) => return self.captured(frame),
             Item::Interface(interface) => Arc::make_mut(&mut self.interfaces).describe(interface),
+            Item::Section(_) => self.format = Some(Format::Pcapng),
             _ => {}
         }
         self.ledger.item(item);
@@ -227,6 +249,10 @@ impl Count {
     fn captured(&mut self, frame: &Frame<'_>) {
         self.frames += 1;
         self.ledger.frame(frame);
+        self.part.packet(frame, look::time_of(frame, self.format));
+        if self.part.is_full() {
+            self.beside.take(&mut self.part);
+        }
         if frame.dropcount > 0 {
             let interface = self.interfaces.number(frame.interface);
             self.proof.note_drops(frame.time_ns, frame.dropcount, interface);
@@ -268,14 +294,16 @@ impl Count {
         self.sequences.push(begun);
     }
 
-    fn finish(mut self) -> Report {
+    fn finish(mut self) -> (Report, B) {
+        self.beside.take(&mut self.part);
+        let beside = std::mem::take(&mut self.beside);
         let (ledger, interfaces) = (std::mem::take(&mut self.ledger), std::mem::take(&mut self.interfaces));
         let injected = self.injector.take().map(Injector::finish);
         let mut report = self.end().report();
         report.outcome.ledger = ledger.finish(report.outcome.lost);
         interfaces.name(&mut report.tcp.loss.interfaces);
         report.tcp.injected = injected;
-        report
+        (report, beside)
     }
 
     /// Ends all streams, and returns the counts.
@@ -293,18 +321,22 @@ impl Count {
     }
 }
 
-impl TakeSeen for Count {
+impl<B: Beside> TakeSeen for Count<B> {
     fn make_look(&self) -> Option<MakeLook> {
         let (interfaces, secret) = (self.interfaces.clone(), self.secret);
         // An injector counts all packets.
         let make = move || -> Box<dyn Look> {
-            Box::new(EvidenceLook { interfaces: interfaces.clone(), reader: ProofReader::new(secret) })
+            let reader = ProofReader::new(secret);
+            Box::new(EvidenceLook::<B::Part> { interfaces: interfaces.clone(), reader, beside: PhantomData })
         };
         self.injector.is_none().then(|| Arc::new(make) as MakeLook)
     }
 
     fn take_seen(&mut self, seen: &mut Seen) {
-        let Some(seen) = seen.downcast_mut::<SeenEvidence>() else { return };
+        let Some(seen) = seen.downcast_mut::<SeenEvidence<B::Part>>() else { return };
+        // Those before the part.
+        self.beside.take(&mut self.part);
+        self.beside.take(&mut seen.part);
         seen.runs.iter().for_each(|(interface, packets)| self.ledger.frames(*interface, *packets));
         self.frames += seen.packets;
         self.foreign += seen.packets;

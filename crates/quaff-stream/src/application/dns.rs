@@ -146,14 +146,20 @@ impl DnsMessage {
         Some(message)
     }
 
+    /// Reads only the first question of a datagram; `None` without one.
+    pub fn first_question(bytes: &[u8]) -> Option<DnsQuestion> {
+        let mut header = FieldReader(bytes);
+        let (_, _, questions) = (header.short()?, header.short()?, header.short()?);
+        if questions == 0 { None } else { Some(question(bytes, dns::HEADER_BYTES)?.0) }
+    }
+
     fn read_sections(&mut self, bytes: &[u8], counts: [usize; 4]) -> Option<()> {
         let (mut at, mut room) = (dns::HEADER_BYTES, RECORDS_MAX);
         for _ in 0..counts[0] {
             room = room.checked_sub(1)?;
-            let (name, end) = name(bytes, at)?;
-            let mut fields = FieldReader(bytes.get(end..)?);
-            self.questions.push(DnsQuestion { name, kind: fields.short()?, class: fields.short()? });
-            at = end + 4;
+            let (question, end) = question(bytes, at)?;
+            self.questions.push(question);
+            at = end;
         }
         let sections = [&mut self.answers, &mut self.authorities, &mut self.additionals];
         for (section, count) in sections.into_iter().zip(&counts[1..]) {
@@ -166,6 +172,13 @@ impl DnsMessage {
         }
         Some(())
     }
+}
+
+/// The question at this offset, and the offset after it.
+fn question(bytes: &[u8], at: usize) -> Option<(DnsQuestion, usize)> {
+    let (name, end) = name(bytes, at)?;
+    let mut fields = FieldReader(bytes.get(end..)?);
+    Some((DnsQuestion { name, kind: fields.short()?, class: fields.short()? }, end + 4))
 }
 
 /// The record at this offset, and the offset after it.

@@ -12,32 +12,32 @@ use crate::linktype;
 
 /// Link types of capture files (LINKTYPE_*, tcpdump.org/linktypes), and the numbers of platforms (DLT_*) that libpcap
 /// has written into files instead.
-mod types {
-    pub(super) const NULL: u16 = 0;
-    pub(super) const TOKEN_RING: u16 = 6;
-    pub(super) const SLIP: u16 = 8;
-    pub(super) const PPP: u16 = 9;
-    pub(super) const FDDI: u16 = 10;
-    pub(super) const ATM: [u16; 2] = [11, 100];
-    pub(super) const RAW: [u16; 3] = [12, 14, 101];
-    pub(super) const ENC: [u16; 2] = [13, 109];
-    pub(super) const PPP_HDLC: u16 = 50;
-    pub(super) const PPP_ETHER: u16 = 51;
-    pub(super) const SLIP_BSDOS: u16 = 102;
-    pub(super) const PPP_BSDOS: u16 = 103;
-    pub(super) const C_HDLC: u16 = 104;
-    pub(super) const FRAME_RELAY: u16 = 107;
-    pub(super) const LOOP: u16 = 108;
-    pub(super) const LINUX_SLL: u16 = 113;
-    pub(super) const PFLOG: u16 = 117;
-    pub(super) const PPP_PPPD: u16 = 166;
-    pub(super) const PPP_WITH_DIRECTION: u16 = 204;
-    pub(super) const C_HDLC_WITH_DIRECTION: u16 = 205;
-    pub(super) const FRAME_RELAY_WITH_DIRECTION: u16 = 206;
-    pub(super) const MPLS: u16 = 219;
-    pub(super) const IPV4: u16 = 228;
-    pub(super) const IPV6: u16 = 229;
-    pub(super) const LINUX_SLL2: u16 = 276;
+pub(crate) mod types {
+    pub(crate) const NULL: u16 = 0;
+    pub(crate) const TOKEN_RING: u16 = 6;
+    pub(crate) const SLIP: u16 = 8;
+    pub(crate) const PPP: u16 = 9;
+    pub(crate) const FDDI: u16 = 10;
+    pub(crate) const ATM: [u16; 2] = [11, 100];
+    pub(crate) const RAW: [u16; 3] = [12, 14, 101];
+    pub(crate) const ENC: [u16; 2] = [13, 109];
+    pub(crate) const PPP_HDLC: u16 = 50;
+    pub(crate) const PPP_ETHER: u16 = 51;
+    pub(crate) const SLIP_BSDOS: u16 = 102;
+    pub(crate) const PPP_BSDOS: u16 = 103;
+    pub(crate) const C_HDLC: u16 = 104;
+    pub(crate) const FRAME_RELAY: u16 = 107;
+    pub(crate) const LOOP: u16 = 108;
+    pub(crate) const LINUX_SLL: u16 = 113;
+    pub(crate) const PFLOG: u16 = 117;
+    pub(crate) const PPP_PPPD: u16 = 166;
+    pub(crate) const PPP_WITH_DIRECTION: u16 = 204;
+    pub(crate) const C_HDLC_WITH_DIRECTION: u16 = 205;
+    pub(crate) const FRAME_RELAY_WITH_DIRECTION: u16 = 206;
+    pub(crate) const MPLS: u16 = 219;
+    pub(crate) const IPV4: u16 = 228;
+    pub(crate) const IPV6: u16 = 229;
+    pub(crate) const LINUX_SLL2: u16 = 276;
 }
 
 /// True for link types (LINKTYPE_*) in whose packets IP is looked for.

@@ -108,6 +108,11 @@ fn could_carry(protocol: u8, kinds: TunnelKinds) -> bool {
     }
 }
 
+/// True if a tunnel may be in this protocol.
+pub(crate) fn may_be_in_ip(protocol: u8) -> bool {
+    could_carry(protocol, TunnelKinds::ALL)
+}
+
 /// Decapsulates a tunnel in the payload of an IP packet.
 #[inline]
 fn payload(protocol: u8, walk: &mut Walk<'_>) -> Result<(), Stop> {

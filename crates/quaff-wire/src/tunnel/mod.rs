@@ -28,9 +28,11 @@ pub(crate) mod write;
 
 pub use fragment::TunnelFragment;
 pub use gre::GreSequence;
+pub(crate) use ip::may_be_in_ip;
 pub use kinds::{TunnelKind, TunnelKinds};
 pub use outcome::{Damage, Inner, Marker, Outcome, Reason};
 pub use session::{Direction, ErspanTime, Session, Upper};
+pub(crate) use udp::may_be_in_udp;
 
 use packet::{Packet, Stop, Walk};
 use std::net::IpAddr;

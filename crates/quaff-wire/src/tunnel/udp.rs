@@ -28,6 +28,14 @@ const GTP: u16 = 2152;
 const L2TP: u16 = 1701;
 const TZSP: u16 = 37008;
 
+/// True if a datagram with these ports, of source and destination, may be of one of these tunnels.
+#[inline]
+pub(crate) fn may_be_in_udp([source, destination]: [u16; 2]) -> bool {
+    let is_known =
+        matches!(destination, VXLAN | VXLAN_LINUX | VXLAN_GPE | GENEVE | MPLS | GRE | GTP | L2TP | TZSP);
+    is_known || source == L2TP
+}
+
 /// Length of a marker packet after the UDP header, and the signature at its end.
 const MARKER_BYTES: usize = 58;
 const MARKER_SIGNATURE: [u8; 4] = [0xa5; 4];
@@ -100,4 +108,29 @@ fn marker(walk: &mut Walk<'_>, len: u16) -> Stop {
         utc_us: word(38),
     });
     Stop::Marker
+}
+
+#[cfg(test)]
+mod tests {
+    use super::may_be_in_udp;
+    use crate::linktype::RAW;
+    use crate::tunnel::{Outcome, TunnelKinds, strip};
+    use quaff_testpackets as build;
+
+    /// The list and the table are the same.
+    #[test]
+    fn a_datagram_is_of_a_tunnel_only_between_the_ports_of_one() {
+        let mut found = 0;
+        for port in 0..=u16::MAX {
+            for ports in [[40_000, port], [port, 40_000]] {
+                let datagram = build::udp(ports[0], ports[1], &[0x45; 40]);
+                let packet = build::ipv4([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), 17, &[], &datagram);
+                let outcome = strip(&packet, packet.len() as u32, RAW.linktype, TunnelKinds::ALL, 1);
+                let is_plain = matches!(outcome, Outcome::Plain);
+                assert!(is_plain || may_be_in_udp(ports), "{ports:?}: {outcome:?}");
+                found += u32::from(!is_plain);
+            }
+        }
+        assert!(found >= 5, "{found}");
+    }
 }

@@ -2,8 +2,9 @@
 
 use super::words::{ledger_words, line, print_end, row, verdict};
 use crate::show;
+use quaff_file::Quantiles;
 use quaff_file::verify::Gaps;
-use quaff_file::verify::against::{Matched, Quantiles, Run};
+use quaff_file::verify::against::{Matched, Run};
 use std::fmt::{Result, Write};
 
 pub(super) fn print(out: &mut impl Write, report: &Matched) -> Result {

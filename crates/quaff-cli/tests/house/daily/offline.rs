@@ -78,6 +78,32 @@ fn a_summary_has_the_figures_of_capinfos() {
 }
 
 #[test]
+fn the_traffic_of_a_file_has_the_figures_of_tshark() {
+    let Some((place, [old, new])) = task("See what is in a file", &["tshark"]) else { return };
+    let done = place.run(None, &[old, format!("{new} --json")]);
+    assert_done(&done);
+    let (text, report) = (stdout(&done[0]), serde_json::from_slice::<Value>(&done[1].stdout).expect("JSON"));
+    let rows = report["protocols"].as_array().expect("rows");
+    let mut compared = 0;
+    for line in text.lines().filter(|line| line.contains("frames:")) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if !["eth", "ip", "tcp", "udp", "icmp"].contains(&words[0]) {
+            continue;
+        }
+        // With tags and without them a protocol has a row each.
+        let is_row = |row: &Value| {
+            let figures = format!("frames:{} bytes:{}", row["packets"], row["bytes"]);
+            row["name"] == words[0] && words[1..].join(" ") == figures
+        };
+        assert!(rows.iter().any(is_row), "{line}: {report}");
+        compared += 1;
+    }
+    let conversations = text.lines().filter(|line| line.contains("<->")).count();
+    assert_eq!(report["conversations"]["count"], conversations, "{text}");
+    assert!(compared >= 3 && conversations > 0, "{text}");
+}
+
+#[test]
 fn merged_files_are_in_the_order_of_mergecap() {
     let Some((place, pair)) = task("Merge files by time", &["mergecap"]) else { return };
     // They overlap in time.

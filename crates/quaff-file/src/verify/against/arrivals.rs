@@ -5,8 +5,8 @@
 //! once in the file is either the expected one or has no position: it is counted, but not for the order.
 //! Lost and duplicate frames are counted by content, independently of positions.
 
-use super::histogram::Histogram;
 use super::index::{Claim, Index};
+use crate::histogram::Histogram;
 use quaff_wire::fingerprint::Sketch;
 use std::collections::VecDeque;
 

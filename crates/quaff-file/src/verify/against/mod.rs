@@ -4,13 +4,11 @@
 //! reads files and counts; it never prints and never chooses an exit code.
 
 mod arrivals;
-mod histogram;
 mod index;
 mod report;
 #[cfg(test)]
 mod tests;
 
-pub use histogram::Quantiles;
 pub use report::{Matched, Occurrence, Run};
 
 use super::ledger::LedgerBuilder;

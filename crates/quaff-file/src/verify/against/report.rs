@@ -1,8 +1,8 @@
 //! The report of a comparison.
 
 use super::arrivals::Arrivals;
-use super::histogram::Quantiles;
 use super::index::{Claim, Entry, Index};
+use crate::histogram::Quantiles;
 use crate::verify::{Gaps, Outcome};
 use serde::Serialize;
 use std::collections::BTreeMap;

@@ -30,6 +30,20 @@ fn response(records: &[(u16, &[u8])]) -> Vec<u8> {
 }
 
 #[test]
+fn the_first_question_is_that_of_the_message() {
+    let message = response(&[(A, &[10, 0, 0, 1])]);
+    let whole = DnsMessage::read(&message).expect("a message");
+    assert_eq!(DnsMessage::first_question(&message).as_ref(), whole.questions.first());
+    for len in 0..message.len() {
+        let cut = &message[..len];
+        let first = DnsMessage::read(cut).and_then(|cut| cut.questions.into_iter().next());
+        assert_eq!(DnsMessage::first_question(cut), first, "{len}");
+    }
+    let none = [&message[..5], &[0], &message[6..]].concat();
+    assert_eq!(DnsMessage::first_question(&none), None);
+}
+
+#[test]
 fn records_are_texts_as_in_zone_files() {
     // `example` is at offset 14.
     let soa = [

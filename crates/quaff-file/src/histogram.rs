@@ -10,7 +10,7 @@ const VALUE_MAX: u64 = 1 << 60;
 
 /// Counts of values.
 #[derive(Debug, Clone)]
-pub(super) struct Histogram {
+pub struct Histogram {
     counts: Counts<u64>,
     max: u64,
 }
@@ -35,13 +35,15 @@ impl Default for Histogram {
 }
 
 impl Histogram {
+    /// Adds a value.
     #[inline]
-    pub(super) fn add(&mut self, value: u64) {
+    pub fn add(&mut self, value: u64) {
         self.counts.saturating_record(value);
         self.max = self.max.max(value);
     }
 
-    pub(super) fn quantiles(&self) -> Quantiles {
+    /// The quantiles of all values.
+    pub fn quantiles(&self) -> Quantiles {
         let at = |share| self.counts.value_at_quantile(share).min(self.max);
         Quantiles { count: self.counts.len(), p50: at(0.5), p99: at(0.99), max: self.max }
     }

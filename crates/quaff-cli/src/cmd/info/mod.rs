@@ -1,4 +1,9 @@
-//! `quaff info`: a summary of capture files on one screen, or a line for each of many.
+//! `quaff info`: a summary of capture files on one screen, or a line for each of many; the traffic in them on a page.
+
+mod closer;
+mod traffic;
+mod tsv;
+mod words;
 
 use crate::capture_files::Found;
 use crate::confined;
@@ -10,7 +15,8 @@ use crate::terminal_table;
 use quaff_file::info::{self, DropPlace, Drops, FileInfo, Gap, InterfaceInfo, Origin, Total};
 use quaff_file::read::{GONE, finished, is_gone};
 use serde::Serialize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use words::{duration, labelled};
 
 /// Summarise capture files: packets, times, rates, gaps, interfaces, recorded drops
 ///
@@ -21,6 +27,10 @@ use std::path::Path;
 /// One FILE is shown on a screen: packets, bytes and rates; the longest times without packets; packets out of order;
 /// packets of which the file lacks the end; drops that the capturing program recorded, with the places where they
 /// happened; the interfaces with their filters; the program that wrote the file. Several FILEs have a line each.
+///
+/// With --traffic the packets are looked into: protocols with packets and bytes, conversations and hosts, refused and
+/// unanswered connections, retransmissions, failures of DNS, and the verdict of 'quaff verify', each with the command
+/// that looks closer. Several FILEs are one capture then, such as the files of a rotation in their order.
 ///
 /// A damaged file is summarised up to the damage, whose offset and reason are reported.
 ///
@@ -36,6 +46,15 @@ pub(crate) struct Args {
     /// Show each of several files on a screen of its own; with --json, print one object per file and line
     #[arg(long, help_heading = "Report")]
     each: bool,
+    /// Show the traffic of all files as one capture: protocols, conversations, connections, DNS, completeness
+    #[arg(long, conflicts_with_all = ["each", "tsv", "hash"], help_heading = "Report")]
+    traffic: bool,
+    /// Add the SHA-256 of each file as it is on the disk
+    #[arg(long, help_heading = "Report")]
+    hash: bool,
+    /// Print tab-separated values, a line for each file below the names of the columns
+    #[arg(long, conflicts_with_all = ["each", "json"], help_heading = "Report")]
+    tsv: bool,
     #[command(flatten)]
     report: ReportArgs,
 
@@ -49,6 +68,8 @@ Examples:
   quaff info /data
   quaff info --each old.pcap.gz new.pcapng.zst
   quaff info --json all.pcapng
+  quaff info --traffic all.pcapng
+  quaff info --hash --tsv /data/quaff-*.pcapng
   ssh sensor cat /data/all.pcapng | quaff info -";
 
 /// Lines of interfaces and of gaps on a screen.
@@ -67,36 +88,46 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if !*args.no_sandbox {
         confined::to_files(found.with_later_names(), &[])?;
     }
-    let (files, missing) = survey(&found, *args.salvage);
+    if args.traffic {
+        return traffic::run(args.input.named(), found, *args.salvage, args.report.json);
+    }
+    let (paths, mut files, missing) = survey(&found, *args.salvage);
+    let failures = if args.hash { info::add_digests(&paths, &mut files) } else { Vec::new() };
     let total = Total::of(&files);
     match (args.report.json, args.each || files.len() == 1) {
+        _ if args.tsv => show::print(&tsv::table(&files)),
         (true, _) if args.each => files.iter().try_for_each(|file| show::json(Stream::Stdout, file))?,
         (true, _) => show::json(Stream::Stdout, &Report { files: &files, total: &total })?,
         (false, true) => screens(&files)?,
-        (false, false) => show::print(&table(&files, &total)),
+        (false, false) => show::print(&(table(&files, &total) + &digests(&files))),
     }
     let errors = files.iter().filter_map(|file| file.error.as_deref());
-    errors.for_each(show::message);
+    errors.chain(failures.iter().map(String::as_str)).for_each(show::message);
     missing.iter().for_each(|path| show::message(&format!("MISSING: {}, {GONE}", path.display())));
-    Ok(Exit::judged(judged(&files, &total).map(|is_whole| is_whole && missing.is_empty())))
+    let is_whole = judged(&files, &total).filter(|_| failures.is_empty());
+    Ok(Exit::judged(is_whole.map(|is_whole| is_whole && missing.is_empty())))
 }
 
-/// Surveys the files; returns also those that were found in folders and are gone. One may have its last name meanwhile.
-fn survey(found: &Found, salvage: bool) -> (Vec<FileInfo>, Vec<&Path>) {
+/// Surveys the files; returns those that are there, their surveys, and those that were found in folders and are gone.
+/// One of these may have its last name meanwhile.
+fn survey(found: &Found, salvage: bool) -> (Vec<PathBuf>, Vec<FileInfo>, Vec<&Path>) {
     let mut missing = Vec::new();
     let infos = info::survey(&found.files, salvage).into_iter().zip(&found.files);
     let there = infos.filter_map(|(info, path)| {
         if !info.unreadable || !found.in_folders.contains(path) || !is_gone(path) {
-            return Some(info);
+            return Some((path.clone(), info));
         }
-        let renamed = finished(path).and_then(|path| info::survey(&[path], salvage).pop());
-        let renamed = renamed.filter(|info| !info.unreadable);
+        let renamed = finished(path).and_then(|path| {
+            let info = info::survey(std::slice::from_ref(&path), salvage).pop()?;
+            Some((path, info)).filter(|(_, info)| !info.unreadable)
+        });
         if renamed.is_none() {
             missing.push(path.as_path());
         }
         renamed
     });
-    (there.collect(), missing)
+    let (paths, infos) = there.unzip();
+    (paths, infos, missing)
 }
 
 /// Returns whether nothing is damaged or dropped; `None` if a file is unreadable.
@@ -117,11 +148,7 @@ fn screens(files: &[FileInfo]) -> anyhow::Result<()> {
 /// A file on a screen.
 fn screen(file: &FileInfo) -> String {
     let mut lines = format!("{}\n", headline(file));
-    let mut line = |what: &str, words: String| {
-        if !words.is_empty() {
-            lines += &format!("{}\n", terminal_table::wrapped(&format!("  {what:<11} "), &name(&words)));
-        }
-    };
+    let mut line = |what: &str, words: String| lines += &labelled(what, &words);
     line("first", file.first_ns.map(show::time_ns).unwrap_or_default());
     line("last", file.last_ns.map(show::time_ns).unwrap_or_default());
     line("duration", file.seconds.map(duration).unwrap_or_default());
@@ -132,6 +159,7 @@ fn screen(file: &FileInfo) -> String {
     line("gaps", gaps(&file.gaps));
     line("drops", drops(file.drops.as_ref()));
     file.drops.iter().flat_map(|drops| &drops.contradictions).for_each(|words| line("", words.clone()));
+    line("sha256", file.sha256.clone().unwrap_or_default());
     line("written by", origin(&file.origin));
     line("comment", file.origin.comment.clone().unwrap_or_default());
     line("sections", if file.sections > 1 { show::count(file.sections) } else { String::new() });
@@ -161,15 +189,7 @@ fn headline(file: &FileInfo) -> String {
     format!("{}: {}{compressed}, {size}", name(&file.path), file.format.unwrap_or("no capture"))
 }
 
-/// A duration of a capture, to its last digit where it is short.
-fn duration(seconds: f64) -> String {
-    match seconds {
-        s if s < 60.0 => show::span_ns((s * 1e9).round() as u64),
-        s => format!("{} ({s:.3} s)", quaff::format::span(s)),
-    }
-}
-
-/// The same in a table.
+/// A duration of a capture in a table.
 fn short(seconds: f64) -> String {
     if seconds < 60.0 { duration(seconds) } else { quaff::format::span(seconds) }
 }
@@ -382,6 +402,13 @@ fn table(files: &[FileInfo], total: &Total) -> String {
     let sums = line(&what, total.file_bytes, total.packets, total.first_ns, rates, drops, state);
     let head = folder.map(|folder| format!("files in {}\n", name(folder))).unwrap_or_default();
     head + &terminal_table::ranked(&columns, rows.chain([sums]))
+}
+
+/// The digests of files below their table, as sha256sum prints them.
+fn digests(files: &[FileInfo]) -> String {
+    let line = |file: &FileInfo| Some(format!("\n{}  {}", file.sha256.as_deref()?, name(&file.path)));
+    let lines: String = files.iter().filter_map(line).collect();
+    if lines.is_empty() { lines } else { format!("\n{lines}") }
 }
 
 /// The folder in which all files are, unless it is the working directory: it need not stand in each line.
