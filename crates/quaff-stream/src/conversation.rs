@@ -36,6 +36,14 @@ impl StreamLane {
         &self.tally
     }
 
+    /// Continues with other counters, if `is_wanted`: those of one connection instead of all others.
+    #[inline]
+    pub(crate) fn swap_tally_if(&mut self, is_wanted: bool, tally: &mut StreamTally) {
+        if is_wanted {
+            std::mem::swap(&mut self.tally, tally);
+        }
+    }
+
     /// Bytes charged for held data: at most the lane's limit, plus some records.
     pub fn used_bytes(&self) -> u64 {
         self.memory.used_bytes()
