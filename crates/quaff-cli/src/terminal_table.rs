@@ -24,24 +24,33 @@ const NO_BREAK: &str = "\u{a0}";
 /// not fit, unless `all` is set.
 pub(crate) fn report_table(table: &Table, all: bool) -> String {
     let note = if table.note.is_empty() { String::new() } else { format!("\n{}", wrapped("", &table.note)) };
-    format!("{}\n{}{note}", wrapped("", &table.title), fitted(table, all))
+    format!("{}\n{}{note}", wrapped("", &table.title), fitted(table, width(), all))
 }
 
 /// A table of `columns`, each with its heading, whether it holds numbers, and its rank: columns of the highest rank are
 /// omitted first where the table does not fit, those of rank 0 never.
 pub(crate) fn ranked(columns: &[(&str, bool, usize)], rows: impl Iterator<Item = Vec<String>>) -> String {
+    fitted(&table_of(columns, rows), width(), false)
+}
+
+/// As [`ranked`] on a terminal. Elsewhere all columns, and a line for each row, however long.
+pub(crate) fn listed(columns: &[(&str, bool, usize)], rows: impl Iterator<Item = Vec<String>>) -> String {
+    fitted(&table_of(columns, rows), terminal_columns().map_or(u16::MAX, |_| width()), false)
+}
+
+fn table_of(columns: &[(&str, bool, usize)], rows: impl Iterator<Item = Vec<String>>) -> Table {
     let column = |&(head, right, rank): &(&str, bool, usize)| {
         let head = head.to_owned();
         Column { group: String::new(), head, right, rank }
     };
     let row = |cells| Row { style: None, is_total: false, cells };
     let (columns, rows) = (columns.iter().map(column).collect(), rows.map(row).collect());
-    fitted(&Table { columns, rows, ..Table::default() }, false)
+    Table { columns, rows, ..Table::default() }
 }
 
-/// A table without its title and note, with the columns that fit.
-fn fitted(table: &Table, all: bool) -> String {
-    let room = usize::from(width());
+/// A table without its title and note, with the columns that fit into `width`.
+fn fitted(table: &Table, width: u16, all: bool) -> String {
+    let room = usize::from(width);
     let need = |table: &Table| -> usize {
         let cells = |at: usize| table.rows.iter().map(move |row| row.cells[at].as_str());
         table.columns.iter().enumerate().map(|(at, column)| width_min(&column.heading(), cells(at))).sum()
@@ -50,24 +59,26 @@ fn fitted(table: &Table, all: bool) -> String {
     let heads: Vec<_> = table.columns.iter().map(|column| column.heading()).collect();
     let heads: Vec<_> = heads.iter().map(String::as_str).collect();
     let right = (0..heads.len()).filter(|at| table.columns[*at].right);
-    laid_out(&heads, right, table.rows.iter().map(|row| row.cells.clone()))
+    laid_out(width, &heads, right, table.rows.iter().map(|row| row.cells.clone()))
 }
 
-/// A table of text under `heads`; the columns of `right` are aligned right.
-pub(crate) fn laid_out(
+/// A table of text under `heads` in `width` columns; the columns of `right` are aligned right.
+fn laid_out(
+    width: u16,
     heads: &[&str],
     right: impl Iterator<Item = usize>,
     rows: impl Iterator<Item = Vec<String>>,
 ) -> String {
     let rows: Vec<Vec<String>> = rows.collect();
     let mut drawn = empty(heads);
+    drawn.set_width(width);
     for row in &rows {
         drawn.add_row(row.iter().map(|cell| together(cell)));
     }
     let cells = |at: usize| rows.iter().filter_map(move |row| row.get(at)).map(String::as_str);
     let widths: Vec<usize> = heads.iter().enumerate().map(|(at, head)| width_min(head, cells(at))).collect();
     // Words are broken before lines are.
-    let fits = widths.iter().sum::<usize>() <= usize::from(width());
+    let fits = widths.iter().sum::<usize>() <= usize::from(width);
     for (at, width) in widths.iter().enumerate().filter(|_| fits) {
         if let Some(column) = drawn.column_mut(at) {
             column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(*width as u16 - 1)));
@@ -156,7 +167,12 @@ mod tests {
     fn words_are_not_broken_and_figures_stay_with_their_units() {
         let long = "a sentence of many words that does not fit into one line of any terminal that is not very wide indeed";
         let row = ["verdict", "1.99 µs", "20,000,000", long].map(String::from).to_vec();
-        let text = laid_out(&["what", "delay", "frames that were sent", "to know"], 1..3, [row].into_iter());
+        let text = laid_out(
+            width(),
+            &["what", "delay", "frames that were sent", "to know"],
+            1..3,
+            [row].into_iter(),
+        );
         for whole in ["verdict", "1.99 µs", "20,000,000", "sentence"] {
             assert!(text.contains(whole), "{whole}: {text}");
         }

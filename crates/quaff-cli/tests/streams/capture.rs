@@ -6,6 +6,7 @@ use tempfile::TempDir;
 
 pub(crate) const FIN: u8 = 1;
 pub(crate) const SYN: u8 = 2;
+pub(crate) const RST: u8 = 4;
 pub(crate) const ACK: u8 = 16;
 pub(crate) const SERVER_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 

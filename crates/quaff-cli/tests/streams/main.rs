@@ -7,6 +7,8 @@ mod kernel_tcp;
 mod streams;
 mod streams_agreement;
 mod streams_bodies;
+mod streams_list;
+mod streams_listed;
 mod streams_scripts;
 mod streams_scripts_live;
 mod streams_tshark;

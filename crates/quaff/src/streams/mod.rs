@@ -1,8 +1,8 @@
-//! Streams of capture files (`quaff streams extract`, `follow`): files are read, their TCP connections reassembled,
-//! and a reader gets the bytes.
+//! Streams of capture files (`quaff streams list`, `follow`, `extract`): files are read, their TCP connections
+//! reassembled, and a reader gets the bytes; also the datagrams of UDP, if it wants them.
 //!
 //! ```text
-//!   source → stages → reassembly → reader: files and an index, or one connection
+//!   source → stages → reassembly → reader: a row for each connection, one connection, or files and an index
 //!     (one lane)
 //! ```
 //!
@@ -12,6 +12,8 @@
 mod extract;
 mod folder;
 mod follow;
+mod list;
+mod names;
 mod records;
 mod report;
 mod script_report;
@@ -19,7 +21,8 @@ mod scripts;
 
 pub use crate::output::BodyTally;
 pub use extract::{ExtractPlan, IndexTarget};
-pub use follow::FollowPlan;
+pub use follow::{Chosen, FollowPlan};
+pub use list::{ListPlan, RowSink, StreamRow, StreamSide};
 pub use records::{RecordFolder, RecordTarget};
 pub use report::{Bytes, Connections, Datagrams, Gap, Gaps, Ignored, StreamsReport};
 pub use script_report::{ScriptsReport, StreamSums};
@@ -33,6 +36,7 @@ use crate::sandbox::Rights;
 use crate::{Error, Result};
 use extract::{Extract, index_file};
 use follow::Follow;
+use list::List;
 use quaff_file::write::Output;
 use quaff_os::Stop;
 use quaff_os::sandbox::{Limits, User};
@@ -45,6 +49,7 @@ use std::sync::mpsc::{Receiver, channel};
 pub enum ReaderPlan {
     Extract(ExtractPlan),
     Follow(FollowPlan),
+    List(ListPlan),
 }
 
 /// The plan of a run.
@@ -76,7 +81,7 @@ impl StreamsPlan {
     fn outputs(&self) -> Vec<Output> {
         let index = match &self.reader {
             ReaderPlan::Extract(plan) => index_file(plan),
-            ReaderPlan::Follow(_) => None,
+            ReaderPlan::Follow(_) | ReaderPlan::List(_) => None,
         };
         index.map(Output::File).into_iter().chain(self.also_written.clone()).collect()
     }
@@ -85,7 +90,7 @@ impl StreamsPlan {
     fn folder(&self) -> Option<PathBuf> {
         match &self.reader {
             ReaderPlan::Extract(plan) => Some(plan.dir.clone()),
-            ReaderPlan::Follow(_) => None,
+            ReaderPlan::Follow(_) | ReaderPlan::List(_) => None,
         }
     }
 }
@@ -128,5 +133,6 @@ fn open(plan: ReaderPlan, stop: &Stop) -> Result<Box<dyn StreamReader>> {
     Ok(match plan {
         ReaderPlan::Extract(plan) => Box::new(Extract::open(plan, stop.clone())?),
         ReaderPlan::Follow(plan) => Box::new(Follow::new(plan)),
+        ReaderPlan::List(plan) => Box::new(List::new(plan)),
     })
 }

@@ -1,7 +1,7 @@
 //! The report of a run on streams, with its sums checked.
 //!
 //! ```text
-//!   received = packets = segments + fragments + ignored
+//!   received = packets = segments + fragments + ignored (+ datagrams of UDP, of a list and of what is followed)
 //!   bytes: seen = delivered + duplicate + overlapped + late + before_start + beyond_cutoff + out_of_window
 //!               + after_end + capped
 //!   bytes.delivered = file_bytes + skipped_bytes
@@ -24,6 +24,9 @@ pub struct StreamsReport {
     pub segments: u64,
     pub fragments: u64,
     pub ignored: Ignored,
+    /// Bytes of UDP that the snaplen cut: of a list, or of the conversation that is followed.
+    #[serde(skip)]
+    pub cut_bytes: u64,
     pub connections: Connections,
     /// Payload of TCP, by its fate.
     pub bytes: Bytes,
@@ -137,6 +140,7 @@ impl StreamsReport {
             + self.bytes.capped
             + self.bytes.unplaced()
             + self.ignored.truncated
+            + self.cut_bytes
             + self.files_refused
             + self.bodies.refused
             + self.datagrams.incomplete
@@ -253,6 +257,7 @@ fn of_lane(lane: &ReassemblyEnd) -> StreamsReport {
         segments: track.segments,
         fragments: track.fragments,
         ignored: Ignored::new(track),
+        cut_bytes: reader.cut_bytes,
         connections: Connections::new(track, streams, reader),
         bytes: Bytes::new(streams),
         gaps: Gaps::new(streams),
@@ -271,12 +276,16 @@ fn of_lane(lane: &ReassemblyEnd) -> StreamsReport {
 pub(super) fn check_streams(lane: &ReassemblyEnd, received: u64) -> Result<(), String> {
     let ReassemblyEnd { track, streams, fragments, reader } = lane;
     let ended: u64 = track.ended.iter().sum();
-    let TrackTally { segments, fragments: parts, not_ip, not_tcp, truncated, damaged, unselected, .. } =
-        *track;
+    let TrackTally { segments, fragments: parts, datagrams, .. } = *track;
+    let TrackTally { not_ip, not_tcp, truncated, damaged, unselected, .. } = *track;
     let ignored = not_ip + not_tcp + truncated + damaged + unselected;
     let sums = [
         ("received = packets", received, track.packets),
-        ("packets = segments + fragments + ignored", track.packets, segments + parts + ignored),
+        (
+            "packets = segments + fragments + datagrams + ignored",
+            track.packets,
+            segments + parts + datagrams + ignored,
+        ),
         ("connections.seen = closed + idle + evicted + reused + input_ended", track.connections, ended),
         (
             "bytes.delivered = file_bytes + skipped_bytes",

@@ -3,40 +3,45 @@
 use super::input::RuleArgs;
 use super::printer::{Form, Printer, Side};
 use super::report;
+use super::target::{Protocol, Target};
 use crate::exit::Exit;
 use crate::flags::{FileArgs, NoSandboxArg, of};
-use crate::shell::{self, WatchArgs};
+use crate::shell::{self, ReportArgs, WatchArgs};
 use crate::show::{self, message};
 use crate::units::choice;
-use anyhow::ensure;
+use anyhow::{bail, ensure};
 use quaff::plan::SandboxPlan;
-use quaff::streams::{FollowPlan, ReaderPlan, StreamsPlan};
+use quaff::streams::{Chosen, FollowPlan, ReaderPlan, StreamsPlan};
 use quaff_file::write::Output;
 use quaff_os::was_stdout_closed;
-use quaff_stream::tracker::{Ends, sorted};
+use quaff_stream::tracker::TrackPlan;
 use std::io::IsTerminal as _;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Print one TCP connection: both sides in the order in which their bytes came
+/// Print one TCP connection or UDP conversation: both sides in the order in which their bytes came
 ///
-/// As text, characters that a terminal would obey and all beyond ASCII are dots. A line before each change of sides has
-/// sender, receiver and time; a gap is a line of its own.
+/// As text, characters that a terminal would obey and all beyond ASCII are dots. A line before each change of sides,
+/// and before each datagram of UDP, has sender, receiver and time; a gap is a line of its own.
 ///
-/// Exit status: 0 nothing is missing; 1 bytes are missing between these ends, or FILE is damaged; 2 it failed, or there
-/// is no such connection.
+/// Exit status: 0 nothing is missing; 1 bytes of it are missing, or FILE is damaged; 2 it failed, or there is no such
+/// connection.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES, mut_args(of("quiet", |arg| arg.help("Print no remarks on stderr"))))]
+#[command(
+    after_help = EXAMPLES,
+    mut_args(of("quiet", |arg| arg.help("Print no remarks on stderr"))),
+    mut_args(of("json", |arg| arg.help(JSON).conflicts_with_all(["hex", "raw"])))
+)]
 pub(super) struct Args {
     /// Capture file; '-' is stdin
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// The two ends in any order, such as 'tcp 10.0.0.1:4711 10.0.0.2:80' or '[fd00::1]:4711 [fd00::2]:80'
-    #[arg(value_name = "CONNECTION", value_parser = connection)]
-    ends: Connection,
-    /// Print the N-th connection between these ends
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..), help_heading = "Input")]
-    nth: u64,
+    /// A number of 'quaff streams list' with the same filters, such as 12 or u3, or the two ends in any order, such as
+    /// 'udp 10.0.0.1:4711 → 10.0.0.2:53' or '[fd00::1]:4711 [fd00::2]:80'
+    #[arg(value_name = "CONNECTION", required = true, num_args = 1..)]
+    connection: Vec<String>,
+    /// Print the N-th connection between two ends [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Input")]
+    nth: Option<u64>,
     #[command(flatten)]
     packets: FileArgs,
     #[command(flatten)]
@@ -55,38 +60,36 @@ pub(super) struct Args {
     #[command(flatten)]
     no_sandbox: NoSandboxArg,
     #[command(flatten)]
+    report: ReportArgs,
+    #[command(flatten)]
     watch: WatchArgs,
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  quaff streams follow day.pcapng 'tcp 10.0.0.1:4711 10.0.0.2:80'
-  quaff streams follow day.pcapng '10.0.0.1:4711 10.0.0.2:80' --hex
-  quaff streams follow a.pcap '10.0.0.1:4711 10.0.0.2:80' --raw --side server";
+  quaff streams follow day.pcapng 12
+  quaff streams follow day.pcapng 10.0.0.1:4711 10.0.0.2:80 --hex
+  quaff streams follow day.pcapng 'udp 10.0.0.1:4711 → 10.0.0.2:53'
+  quaff streams follow a.pcap 10.0.0.1:4711 10.0.0.2:80 --raw --side server";
 
 const SIDES: [(&str, Side, &str); 2] =
     [("client", Side::Client, "who opened it"), ("server", Side::Server, "the other end")];
 
-/// The ends of a connection, as an argument.
-#[derive(Debug, Clone, Copy)]
-struct Connection(Ends);
+const JSON: &str = "Print an object for each piece of data and each gap, one per line, with data in base64";
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     check_stdout(args.raw)?;
-    let report = super::run::read(args.plan(), &args.watch, true)?;
+    let target = Target::read(&args.connection.join(" ")).map_err(anyhow::Error::msg)?;
+    let (chosen, wanted) = args.chosen(target)?;
+    let report = super::run::read(args.plan(target, chosen), &args.watch, true)?;
     let found = report.connections.with_data;
-    let [one, other] = args.ends.0;
-    if report.failure.is_none() && found < args.nth {
-        message(&format!(
-            "{} has {found} connections between {one} and {other}{}",
-            args.file.display(),
-            if found > 0 { ": choose one of them by --nth" } else { ", at either end" }
-        ));
+    if report.failure.is_none() && found < wanted {
+        message(&args.absence(target, found));
         return Ok(Exit::judged(None));
     }
     if !args.watch.quiet.is_set() {
-        if found > 1 {
-            message(&format!("this is connection {} of {found} between these ends: see --nth", args.nth));
+        if found > 1 && matches!(target, Target::Ends { .. }) {
+            message(&format!("this is connection {wanted} of {found} between these ends: see --nth"));
         }
         let missing = report::missing_words(&report);
         if !missing.is_empty() {
@@ -108,52 +111,69 @@ fn check_stdout(is_raw: bool) -> anyhow::Result<()> {
 }
 
 impl Args {
-    fn plan(&self) -> StreamsPlan {
-        let form = match (self.hex, self.raw) {
-            (true, _) => Form::Hex,
-            (_, true) => Form::Raw,
+    /// The connection to follow, and the number that there must be.
+    fn chosen(&self, target: Target) -> anyhow::Result<(Chosen, u64)> {
+        match (target, self.nth) {
+            (Target::Ends { .. }, nth) => {
+                let nth = nth.unwrap_or(1);
+                Ok((Chosen::Nth(nth), nth))
+            }
+            (Target::Number { number, .. }, None) => Ok((Chosen::Number(number), number)),
+            (Target::Number { .. }, Some(_)) => {
+                bail!("--nth is for two ends: a number is that of one connection")
+            }
+        }
+    }
+
+    /// The words about a connection that is not there.
+    fn absence(&self, target: Target, found: u64) -> String {
+        let file = self.file.display();
+        match target {
+            Target::Ends { ends: [one, other], .. } => format!(
+                "{file} has {found} connections between {one} and {other}{}",
+                if found > 0 { ": choose one of them by --nth" } else { ", at either end" }
+            ),
+            Target::Number { protocol, .. } => {
+                let what = match protocol {
+                    Protocol::Tcp => "TCP connections",
+                    Protocol::Udp => "UDP conversations",
+                };
+                format!("{file} has {found} {what}: see 'quaff streams list'")
+            }
+        }
+    }
+
+    fn form(&self) -> Form {
+        match (self.hex, self.raw, self.report.json) {
+            (true, ..) => Form::Hex,
+            (_, true, _) => Form::Raw,
+            (.., true) => Form::Json,
             _ => Form::Text,
+        }
+    }
+
+    fn plan(&self, target: Target, chosen: Chosen) -> StreamsPlan {
+        let is_of = |protocol: Protocol| match target {
+            Target::Ends { protocol: named, .. } => named.is_none_or(|named| named == protocol),
+            Target::Number { protocol: named, .. } => named == protocol,
         };
-        let follow = FollowPlan { nth: self.nth, sink: Box::new(Printer::new(form, self.side)) };
+        let rules = match target {
+            Target::Ends { ends, .. } => self.rules.plan(Some(ends)),
+            Target::Number { .. } => self.rules.plan(None),
+        };
+        let (tcp, udp) = (is_of(Protocol::Tcp), is_of(Protocol::Udp));
+        let number = match target {
+            Target::Number { number, .. } if tcp => Some(number),
+            _ => None,
+        };
+        let sink = Box::new(Printer::new(self.form(), self.side));
         StreamsPlan {
             input: self.packets.plan(std::slice::from_ref(&self.file)),
-            track: self.rules.plan(Some(self.ends.0)),
-            reader: ReaderPlan::Follow(follow),
+            track: TrackPlan { tcp, udp, number, ..rules },
+            reader: ReaderPlan::Follow(FollowPlan { chosen, sink }),
             also_written: vec![Output::Stdout],
             sandbox: (!*self.no_sandbox).then(SandboxPlan::default),
             owner: None,
-        }
-    }
-}
-
-/// `tcp 10.0.0.1:1 10.0.0.2:80`.
-fn connection(text: &str) -> Result<Connection, String> {
-    let words: Vec<&str> = text.split([' ', ',']).filter(|word| !word.is_empty()).collect();
-    let ends = match words.as_slice() {
-        ["tcp", one, other] | [one, other] => [*one, *other],
-        _ => return Err("two ends, such as 'tcp 10.0.0.1:4711 10.0.0.2:80'".into()),
-    };
-    let [one, other] = ends.map(|end| {
-        end.parse::<SocketAddr>()
-            .map_err(|_| format!("'{end}' is no address with a port, such as 10.0.0.1:80 or [fd00::1]:80"))
-    });
-    Ok(Connection(sorted([one?, other?])))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_connection_is_two_ends_in_any_order() {
-        let ends = |text: &str| connection(text).map(|connection| connection.0);
-        let expected = ends("tcp 10.0.0.1:1 10.0.0.2:80").unwrap();
-        for text in ["10.0.0.2:80 10.0.0.1:1", "10.0.0.1:1,10.0.0.2:80", "tcp  10.0.0.2:80  10.0.0.1:1"] {
-            assert_eq!(ends(text).unwrap(), expected);
-        }
-        assert!(ends("[fd00::1]:1 [fd00::2]:80").is_ok());
-        for wrong in ["", "10.0.0.1:1", "udp 10.0.0.1:1 10.0.0.2:2", "10.0.0.1 10.0.0.2:80", "a:1 b:2"] {
-            assert!(ends(wrong).is_err(), "{wrong}");
         }
     }
 }

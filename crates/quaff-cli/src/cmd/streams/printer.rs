@@ -1,7 +1,9 @@
-//! The bytes of a connection as text, in hexadecimal digits, or as they are.
+//! The bytes of a connection, or the datagrams of a UDP conversation, as text, in hexadecimal digits, as they are, or
+//! as lines of JSON.
 
+use super::piece::{Piece, What};
 use crate::show;
-use quaff_stream::tracker::{Closed, ConnectionSink, Opened};
+use quaff_stream::tracker::{CloseReason, Closed, ConnectionSink, Opened, UdpPayload};
 use quaff_stream::{Event, GapCause, Sender};
 use std::fmt::Write as _;
 
@@ -23,6 +25,7 @@ pub(super) enum Form {
     Text,
     Hex,
     Raw,
+    Json,
 }
 
 /// Prints one connection.
@@ -45,21 +48,20 @@ impl Printer {
         Self { form, side, opened: None, last: None, out: Vec::new(), line: Vec::new(), line_at: 0 }
     }
 
+    fn side_of(&self, sender: Sender) -> Side {
+        let client = self.opened.map_or(Sender::A, |opened| opened.client);
+        if sender == client { Side::Client } else { Side::Server }
+    }
+
     /// Returns true for bytes that were asked for.
     fn is_wanted(&self, sender: Sender) -> bool {
-        let client = self.opened.map_or(Sender::A, |opened| opened.client);
-        match self.side {
-            None => true,
-            Some(Side::Client) => sender == client,
-            Some(Side::Server) => sender != client,
-        }
+        self.side.is_none_or(|side| side == self.side_of(sender))
     }
 
     /// Begins the bytes of a side with a line, if the last ones were the other's.
     fn change_side(&mut self, sender: Sender, time_ns: u64) {
-        let Some(opened) = self.opened.filter(|_| self.form != Form::Raw && self.last != Some(sender)) else {
-            return;
-        };
+        let is_text = matches!(self.form, Form::Text | Form::Hex);
+        let Some(opened) = self.opened.filter(|_| is_text && self.last != Some(sender)) else { return };
         self.end_line();
         let [from, to] = [sender, sender.other()].map(|sender| opened.ends[sender.index()]);
         self.words(&format!("--- {from} > {to}  {}", show::time_ns(time_ns)));
@@ -80,9 +82,13 @@ impl Printer {
         }
     }
 
-    fn put(&mut self, offset: u64, bytes: &[u8]) {
+    /// Adds bytes of a side, known at `time_ns`.
+    fn put(&mut self, (sender, time_ns): (Sender, u64), offset: u64, bytes: &[u8]) {
         match self.form {
             Form::Raw => self.out.extend_from_slice(bytes),
+            Form::Json => {
+                self.put_piece(sender, time_ns, What::Data { offset, bytes: bytes.len(), data: bytes })
+            }
             Form::Text => {
                 self.out.extend(bytes.iter().filter(|byte| **byte != b'\r').map(|byte| shown(*byte)))
             }
@@ -94,6 +100,19 @@ impl Printer {
             show::script(&self.out);
             self.out = rest;
         }
+    }
+
+    /// Adds a line of JSON, which is ASCII: of others it has the bytes alone, in base64.
+    fn put_piece(&mut self, sender: Sender, time_ns: u64, what: What<'_>) {
+        let Some(opened) = self.opened else { return };
+        let [from, to] = [sender, sender.other()].map(|sender| opened.ends[sender.index()]);
+        let side = match self.side_of(sender) {
+            Side::Client => "client",
+            Side::Server => "server",
+        };
+        let piece = Piece { time_ns, side, from, to, what };
+        serde_json::to_writer(&mut self.out, &piece).expect("a Vec takes all");
+        self.out.push(b'\n');
     }
 
     fn put_hex(&mut self, offset: u64, bytes: &[u8]) {
@@ -132,11 +151,25 @@ impl Printer {
         self.words(&text);
     }
 
-    fn gap(&mut self, lost_bytes: u64, cause: GapCause) {
-        if self.form != Form::Raw {
-            self.end_line();
-            self.words(&format!("--- {lost_bytes} bytes are missing ({})", GapCause::NAMES[cause.index()]));
+    fn gap(&mut self, (sender, time_ns): (Sender, u64), offset: u64, lost_bytes: u64, cause: GapCause) {
+        match self.form {
+            Form::Raw => {}
+            Form::Json => self.put_piece(sender, time_ns, What::gap(offset, lost_bytes, cause)),
+            Form::Text | Form::Hex => {
+                self.end_line();
+                self.words(&format!(
+                    "--- {lost_bytes} bytes are missing ({})",
+                    GapCause::NAMES[cause.index()]
+                ));
+            }
         }
+    }
+
+    /// Prints what is not printed yet.
+    fn finish(&mut self) {
+        self.end_line();
+        show::script(&self.out);
+        self.out.clear();
     }
 }
 
@@ -158,18 +191,39 @@ impl ConnectionSink for Printer {
             return;
         }
         self.change_side(sender, time_ns);
+        let of = (sender, time_ns);
         match event {
-            Event::Data { offset, bytes } => self.put(offset, bytes),
-            Event::Urgent { offset, byte } => self.put(offset, &[byte]),
-            Event::Gap { lost_bytes, cause, .. } => self.gap(lost_bytes, cause),
+            Event::Data { offset, bytes } => self.put(of, offset, bytes),
+            Event::Urgent { offset, byte } => self.put(of, offset, &[byte]),
+            Event::Gap { offset, lost_bytes, cause } => self.gap(of, offset, lost_bytes, cause),
             Event::Difference(_) | Event::End { .. } => {}
         }
     }
 
     fn end(&mut self, _: u32, _: &Closed) {
-        self.end_line();
-        show::script(&self.out);
-        self.out.clear();
+        self.finish();
+    }
+
+    fn begin_udp(&mut self, _: u32, opened: &Opened) {
+        self.opened = Some(*opened);
+    }
+
+    fn datagram(&mut self, _: u32, sender: Sender, time_ns: u64, payload: UdpPayload) {
+        if !self.is_wanted(sender) {
+            return;
+        }
+        // Each datagram has a line before it.
+        self.last = None;
+        self.change_side(sender, time_ns);
+        let of = (sender, time_ns);
+        self.put(of, 0, payload.bytes);
+        if payload.cut_bytes() > 0 {
+            self.gap(of, payload.bytes.len() as u64, payload.cut_bytes(), GapCause::Snapped);
+        }
+    }
+
+    fn end_udp(&mut self, _: u32, _: u64, _: CloseReason) {
+        self.finish();
     }
 }
 
@@ -204,6 +258,31 @@ mod tests {
                         --- 7 bytes are missing (acknowledged)\n0123456789abcdef\t\n";
         assert_eq!(text(Form::Text, None), expected);
         assert!(text(Form::Text, Some(Side::Client)).ends_with("GET /\n.[31m..\n"));
+    }
+
+    #[test]
+    fn each_datagram_has_a_line_before_it() {
+        let shown = |form: Form| {
+            let mut printer = printer(form, None);
+            printer.out.clear();
+            let of = |bytes: &'static [u8], wire_bytes| UdpPayload { bytes, wire_bytes };
+            for payload in [of(b"one", 3), of(b"", 0), of(b"two\n", 9)] {
+                printer.datagram(0, Sender::B, 2_000_000_000, payload);
+            }
+            printer.end_line();
+            String::from_utf8(printer.out).unwrap()
+        };
+        let head = "--- 10.0.0.2:4711 > 10.0.0.1:80  1970-01-01T00:00:02.000000000Z\n";
+        let expected = format!("{head}one\n{head}{head}two\n--- 5 bytes are missing (snapped)\n");
+        assert_eq!(shown(Form::Text), expected);
+        assert_eq!(shown(Form::Raw), "onetwo\n");
+        let hex = shown(Form::Hex);
+        assert!(hex.contains("\n00000000  6f 6e 65 ") && hex.contains("\n00000000  74 77 6f 0a "), "{hex}");
+        let lines: Vec<serde_json::Value> =
+            shown(Form::Json).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let field = |at: usize, name: &str| lines[at][name].clone();
+        assert_eq!((field(0, "side"), field(0, "data")), ("client".into(), "b25l".into()));
+        assert_eq!((field(3, "offset"), field(3, "gap_bytes")), (4.into(), 5.into()));
     }
 
     #[test]

@@ -62,6 +62,7 @@ pub(super) fn missing_words(report: &StreamsReport) -> String {
         (report.bytes.out_of_window, "bytes in no file: outside of the receiver's window"),
         (report.bytes.late, "bytes in no file: they came after their gap had been declared"),
         (report.datagrams.incomplete, "datagrams missing: not all of their fragments came"),
+        (report.cut_bytes, "bytes of UDP missing: cut by the snaplen"),
         (report.ignored.truncated, "packets with cut headers"),
     ];
     text + &show::counted("  ", counts)
