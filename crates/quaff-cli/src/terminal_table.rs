@@ -33,9 +33,26 @@ pub(crate) fn ranked(columns: &[(&str, bool, usize)], rows: impl Iterator<Item =
     fitted(&table_of(columns, rows), width(), false)
 }
 
-/// As [`ranked`] on a terminal. Elsewhere all columns, and a line for each row, however long.
+/// As [`ranked`] on a terminal; words that must stay together are parted where not even the columns of rank 0 fit.
+/// Elsewhere all columns, and a line for each row, however long.
 pub(crate) fn listed(columns: &[(&str, bool, usize)], rows: impl Iterator<Item = Vec<String>>) -> String {
-    fitted(&table_of(columns, rows), terminal_columns().map_or(u16::MAX, |_| width()), false)
+    listed_in(terminal_columns().map_or(u16::MAX, |_| width()), columns, rows)
+}
+
+fn listed_in(width: u16, columns: &[(&str, bool, usize)], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let mut table = table_of(columns, rows);
+    if need(&table, 0) > usize::from(width) {
+        let cells = table.rows.iter_mut().flat_map(|row| &mut row.cells);
+        cells.for_each(|cell| *cell = cell.replace(NO_BREAK, " "));
+    }
+    fitted(&table, width, false)
+}
+
+/// The least width of the columns up to a rank.
+fn need(table: &Table, rank_max: usize) -> usize {
+    let cells = |at: usize| table.rows.iter().map(move |row| row.cells[at].as_str());
+    let columns = table.columns.iter().enumerate().filter(|(_, column)| column.rank <= rank_max);
+    columns.map(|(at, column)| width_min(&column.heading(), cells(at))).sum()
 }
 
 fn table_of(columns: &[(&str, bool, usize)], rows: impl Iterator<Item = Vec<String>>) -> Table {
@@ -51,11 +68,7 @@ fn table_of(columns: &[(&str, bool, usize)], rows: impl Iterator<Item = Vec<Stri
 /// A table without its title and note, with the columns that fit into `width`.
 fn fitted(table: &Table, width: u16, all: bool) -> String {
     let room = usize::from(width);
-    let need = |table: &Table| -> usize {
-        let cells = |at: usize| table.rows.iter().map(move |row| row.cells[at].as_str());
-        table.columns.iter().enumerate().map(|(at, column)| width_min(&column.heading(), cells(at))).sum()
-    };
-    let table = table.clone().fitted(|table| all || need(table) <= room);
+    let table = table.clone().fitted(|table| all || need(table, usize::MAX) <= room);
     let heads: Vec<_> = table.columns.iter().map(|column| column.heading()).collect();
     let heads: Vec<_> = heads.iter().map(String::as_str).collect();
     let right = (0..heads.len()).filter(|at| table.columns[*at].right);
@@ -161,6 +174,21 @@ mod tests {
         assert!(text.contains("name") && text.contains("value") && !text.contains("detail"), "{text}");
         let text = ranked(&heads[..2], [words(2)].into_iter());
         assert!(text.contains("detail"), "{text}");
+    }
+
+    #[test]
+    fn words_that_stay_together_are_parted_where_there_is_no_room() {
+        let heads = [("number", true, 0), ("connection", false, 0), ("more", false, 1)];
+        let row = ["u1", "udp\u{a0}10.0.0.1:4711\u{a0}→\u{a0}10.0.0.2:53", "more"].map(String::from).to_vec();
+        let shown = |width: u16| listed_in(width, &heads, [row.clone()].into_iter());
+        for (width, has_more) in [(u16::MAX, true), (45, false)] {
+            let text = shown(width);
+            assert!(text.contains("udp 10.0.0.1:4711 → 10.0.0.2:53"), "{text}");
+            assert_eq!(text.contains("more"), has_more, "{text}");
+        }
+        let text = shown(40);
+        assert!(text.contains("10.0.0.1:4711") && text.contains("10.0.0.2:53"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 40), "{text}");
     }
 
     #[test]
