@@ -113,7 +113,8 @@ fuzz_target!(|input: (Vec<Step>, Vec<u8>)| {
     tracker.finish(&mut reader);
     let ended: u64 = tracker.tally().ended.iter().sum();
     assert!(tracker.tally().is_balanced() && ended == tracker.tally().connections && reader.0.is_empty());
-    assert!(reader.1.is_empty());
+    let of_udp: u64 = tracker.tally().udp_ended.iter().sum();
+    assert!(reader.1.is_empty() && of_udp == tracker.tally().udp);
     assert!(tracker.streams().is_balanced() && tracker.streams().held_bytes == 0);
     assert!(tracker.fragments().is_balanced() && tracker.fragments().held_bytes == 0);
 });

@@ -28,7 +28,7 @@ pub use tally::{CloseReason, TrackTally};
 
 use crate::attempt::Attempt;
 use crate::conversation::{Conversation, Outcome, StreamLane};
-use crate::datagram::{Datagram, Datagrams};
+use crate::datagram::{Datagram, Datagrams, Watched};
 use crate::event::{Event, Segment, Sender, StreamSink};
 use crate::key::Key;
 use crate::tally::{FragmentTally, StreamTally};
@@ -97,10 +97,13 @@ pub struct Tracker {
 impl Tracker {
     /// Creates an empty tracker. `secret` keys the hash of its table: random, and unknown to senders.
     pub fn new(plan: TrackPlan, secret: u64) -> Self {
+        let plan = TrackPlan { only: plan.only.map(sorted), ..plan };
+        let mut datagrams = Datagrams::new(plan.fragment);
+        datagrams.watch(plan.watched(plan.number));
         Self {
             reader: TrackReader::new(secret),
             lane: StreamLane::new(plan.stream, None),
-            datagrams: Datagrams::new(plan.fragment),
+            datagrams,
             table: Table::new(secret),
             udp: plan.udp.then(|| Box::new(UdpTable::new(&plan, secret))),
             chosen: StreamTally::default(),
@@ -108,7 +111,7 @@ impl Tracker {
             due: Default::default(),
             tally: TrackTally::default(),
             last_ns: 0,
-            plan: TrackPlan { only: plan.only.map(sorted), ..plan },
+            plan,
         }
     }
 
@@ -122,9 +125,9 @@ impl Tracker {
         if self.plan.number.is_some() { &self.chosen } else { self.lane.tally() }
     }
 
-    /// Counters of fragment bytes.
+    /// Counters of fragment bytes; by a number in the plan, of the incomplete datagrams between its hosts alone.
     pub fn fragments(&self) -> FragmentTally {
-        let mut tally = *self.datagrams.tally();
+        let mut tally = self.datagrams.watched_tally();
         tally += self.udp.as_ref().map_or(FragmentTally::default(), |udp| udp.fragments());
         tally
     }
@@ -180,7 +183,7 @@ impl Tracker {
     pub fn finish<S: ConnectionSink + ?Sized>(&mut self, sink: &mut S) {
         self.datagrams.finish();
         if let Some(udp) = &mut self.udp {
-            udp.finish(sink);
+            udp.finish(&mut self.tally, sink);
         }
         // In the order of first packets, so that the same input gives the same output.
         let mut places: Vec<(u64, u32)> = Vec::with_capacity(self.table.len());
@@ -197,16 +200,29 @@ impl Tracker {
     #[inline]
     fn is_wanted(&self, read: &TrackRead) -> bool {
         // Segments of other connections decide which number the next one has; damaged ones decide nothing.
-        let is_other = self.plan.number.is_some() && read.kind != Kind::Segment;
+        let is_damaged = self.plan.number.is_some() && read.kind != Kind::Segment;
         self.plan.tcp
             && self.plan.only.is_none_or(|only| read.key.ends() == only)
-            && !(is_other && self.chosen_key != Some(read.key))
+            && !(is_damaged && !self.is_of_chosen(&read.key))
+    }
+
+    /// True for a packet of the connection with the number of the plan, or between the selected endpoints before it.
+    #[cold]
+    fn is_of_chosen(&self, key: &Key) -> bool {
+        let is_next = self.plan.number == Some(self.tally.connections + 1);
+        match self.chosen_key {
+            Some(chosen) => chosen == *key,
+            None => self.plan.only.is_some() && is_next && self.table.len() == 0,
+        }
     }
 
     /// Processes a packet that is not TCP.
     #[inline]
     fn not_tcp<S: ConnectionSink + ?Sized>(&mut self, packet: &TrackPacket, sink: &mut S) {
-        let fate = self.udp.as_mut().map_or(UdpFate::NotUdp, |udp| udp.take(packet, &self.plan, sink));
+        let fate = match &mut self.udp {
+            Some(udp) => udp.take(packet, (&self.plan, &mut self.tally), sink),
+            None => UdpFate::NotUdp,
+        };
         match fate {
             UdpFate::NotUdp => self.tally.not_tcp += 1,
             UdpFate::Unselected => self.tally.unselected += 1,
@@ -219,11 +235,11 @@ impl Tracker {
     #[cold]
     fn fragment<S: ConnectionSink + ?Sized>(&mut self, packet: &TrackPacket, sink: &mut S) {
         let TrackPacket { bytes, wire_bytes, linktype, time_ns } = *packet;
-        if !self.plan.tcp {
+        let Ok(read) = FlowPacket::read(bytes, wire_bytes, linktype) else { return };
+        if !self.plan.tcp || !self.plan.has_hosts(read.addresses) {
             self.tally.unselected += 1;
             return;
         }
-        let Ok(read) = FlowPacket::read(bytes, wire_bytes, linktype) else { return };
         self.tally.fragments += 1;
         let policy = self.plan.policies.of(read.addresses[1]).fragment;
         let whole = self.datagrams.take(&read, (bytes, wire_bytes), time_ns, policy);
@@ -287,13 +303,17 @@ impl Tracker {
         sink.segment(place, sender);
         let is_chosen = self.plan.number == Some(tracked.number);
         self.lane.swap_tally_if(is_chosen, &mut self.chosen);
-        let ignored = self.lane.tally().syns_ignored;
+        let (ignored, client) = (self.lane.tally().syns_ignored, tracked.conversation.client());
         let passing = &mut Passing { place, time_ns: segment.time_ns, sink };
         let outcome = tracked.conversation.segment(sender, segment, &mut self.lane, passing);
         let is_syn_ignored = self.lane.tally().syns_ignored > ignored;
         self.lane.swap_tally_if(is_chosen, &mut self.chosen);
         if outcome == Outcome::IsNewConnection {
             return outcome;
+        }
+        let opener = tracked.conversation.client();
+        if let Some(opener) = opener.filter(|_| opener != client) {
+            sink.client(place, opener);
         }
         if is_syn_ignored {
             let is_far = tracked.conversation.is_far(sender, segment, &self.lane);
@@ -336,6 +356,7 @@ impl Tracker {
         let number = self.tally.connections;
         if self.plan.number == Some(number) {
             self.chosen_key = Some(key);
+            self.datagrams.watch(Watched::Hosts(ends.map(|end| end.ip())));
         }
         let conversation = Conversation::new(policies[0], policies[1]);
         let tracked = Tracked { conversation, number, last_ns: first_ns, attempt: None, due_ns: u64::MAX };
@@ -364,10 +385,15 @@ impl Tracker {
         self.lane.swap_tally_if(is_chosen, &mut self.chosen);
         tracked.conversation.finish(&mut self.lane, passing);
         self.lane.swap_tally_if(is_chosen, &mut self.chosen);
+        if is_chosen {
+            self.chosen_key = None;
+            self.datagrams.watch(Watched::None);
+        }
         self.tally.ended[reason as usize] += 1;
         let Tracked { conversation, last_ns, .. } = tracked;
         let syns = [Sender::A, Sender::B].map(|sender| conversation.has_syn(sender));
-        sink.end(place, &Closed { client: conversation.client(), syns, last_ns, reason });
+        let (client, reset_by) = (conversation.client(), conversation.reset_by());
+        sink.end(place, &Closed { client, syns, reset_by, last_ns, reason });
     }
 
     /// Ends connections that have expired at `now_ns`, and skips holes that have waited long enough.
@@ -383,7 +409,7 @@ impl Tracker {
             }
         }
         if let Some(udp) = &mut self.udp {
-            udp.end_old(now_ns, sink);
+            udp.end_old(now_ns, &mut self.tally, sink);
         }
         for queue in 0..self.due.len() {
             while self.due[queue].front().is_some_and(|due| due.due_ns <= now_ns) {

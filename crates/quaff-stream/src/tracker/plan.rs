@@ -1,9 +1,11 @@
 //! Limits and rules of a tracker as plain data.
 
+use crate::datagram::{Watched, is_same_pair};
 use crate::fragment::FragmentPlan;
 use crate::key::Ends;
 use crate::plan::StreamPlan;
 use crate::policy::PolicyMap;
+use std::net::IpAddr;
 
 /// Limits and rules of a [`super::Tracker`].
 #[derive(Debug, Clone, PartialEq)]
@@ -24,8 +26,27 @@ pub struct TrackPlan {
     pub tcp: bool,
     /// Process UDP: [`super::ConnectionSink::datagram`].
     pub udp: bool,
-    /// Count the bytes of the TCP connection with this number alone. All are processed, as the numbers depend on it.
+    /// Count the bytes, the cut headers and the incomplete datagrams of the TCP connection with this number alone; of
+    /// none with 0. All are processed, as the numbers depend on it.
     pub number: Option<u64>,
+    /// The same of UDP conversations.
+    pub udp_number: Option<u64>,
+}
+
+impl TrackPlan {
+    /// False for a fragment of hosts that are not those of [`Self::only`].
+    pub(super) fn has_hosts(&self, addresses: [IpAddr; 2]) -> bool {
+        self.only.is_none_or(|only| is_same_pair(only.map(|end| end.ip()), addresses))
+    }
+
+    /// The hosts whose incomplete datagrams are counted from the start, by the number for a protocol.
+    pub(super) fn watched(&self, number: Option<u64>) -> Watched {
+        match (number, self.only) {
+            (None, _) => Watched::All,
+            (Some(1..), Some(only)) => Watched::Hosts(only.map(|end| end.ip())),
+            (Some(_), _) => Watched::None,
+        }
+    }
 }
 
 impl Default for TrackPlan {
@@ -48,6 +69,7 @@ impl Default for TrackPlan {
             tcp: true,
             udp: false,
             number: None,
+            udp_number: None,
         }
     }
 }

@@ -24,6 +24,8 @@ pub struct Closed {
     pub client: Option<Sender>,
     /// True for each endpoint whose SYN was captured: A, B.
     pub syns: [bool; 2],
+    /// The host whose reset ended it.
+    pub reset_by: Option<Sender>,
     /// Time of the last packet, ns since 1970.
     pub last_ns: u64,
     pub reason: CloseReason,
@@ -54,6 +56,10 @@ pub trait ConnectionSink {
     /// A segment of the connection arrived; its events follow.
     #[inline]
     fn segment(&mut self, _place: u32, _sender: Sender) {}
+
+    /// A SYN or SYN-ACK shows which host opened the connection: often the one of [`Opened::client`], but not if a packet
+    /// of the server came first.
+    fn client(&mut self, _place: u32, _client: Sender) {}
 
     /// Receives the next event of the bytes that `sender` sent, caused by a packet at `time_ns`.
     fn event(&mut self, place: u32, sender: Sender, time_ns: u64, event: Event);

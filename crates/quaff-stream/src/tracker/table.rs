@@ -13,7 +13,7 @@ use quaff_wire::flow::FlowIndex;
 /// Index of no connection.
 const NONE: u32 = u32::MAX;
 /// Idle time after which a connection moves in its list, ns.
-const STEP_NS: u64 = 1_000_000_000;
+pub(super) const STEP_NS: u64 = 1_000_000_000;
 
 /// A connection in the table.
 #[derive(Debug)]
@@ -78,6 +78,11 @@ impl<T> Table<T> {
     #[inline]
     pub(super) fn get(&mut self, place: u32) -> Option<&mut T> {
         self.slots.get_mut(place as usize)?.tracked.as_mut()
+    }
+
+    /// The key of a connection.
+    pub(super) fn key(&self, place: u32) -> Option<Key> {
+        self.slots.get(place as usize).map(|slot| slot.key)
     }
 
     /// Number of connections.

@@ -30,11 +30,15 @@ pub struct TrackTally {
     pub ended: [u64; CloseReason::COUNT],
     /// Maximum number of concurrent connections.
     pub connections_high: u64,
+    /// UDP conversations.
+    pub udp: u64,
+    /// Ended UDP conversations, by [`CloseReason`].
+    pub udp_ended: [u64; CloseReason::COUNT],
 }
 
 add_fields!(TrackTally:
     packets, segments, fragments, datagrams, not_ip, not_tcp, truncated, damaged, unselected, segments_whole,
-    connections, ended, connections_high
+    connections, ended, connections_high, udp, udp_ended
 );
 
 impl TrackTally {

@@ -7,7 +7,7 @@ use quaff_stream::tracker::{
 };
 use quaff_stream::{Event, Sender};
 use quaff_testpackets as build;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
@@ -44,6 +44,8 @@ struct Run {
     tracker: Tracker,
     reader: Reader,
     seconds: u64,
+    /// Added to `seconds`.
+    ns: u64,
 }
 
 fn datagram(is_client: bool, port: u16, payload: &[u8]) -> Vec<u8> {
@@ -56,15 +58,16 @@ fn datagram(is_client: bool, port: u16, payload: &[u8]) -> Vec<u8> {
 impl Run {
     fn new(plan: TrackPlan) -> Self {
         let tracker = Tracker::new(TrackPlan { udp: true, ..plan }, 1);
-        Self { tracker, reader: Reader::default(), seconds: 1 }
+        Self { tracker, reader: Reader::default(), seconds: 1, ns: 0 }
     }
 
     /// A packet of which `cut` bytes were not captured.
     fn cut(&mut self, ip: &[u8], cut: usize) {
-        let frame = build::ethernet(&[], 0x0800, ip);
+        let ethertype = if ip[0] >> 4 == 6 { 0x86dd } else { 0x0800 };
+        let frame = build::ethernet(&[], ethertype, ip);
         let (bytes, wire_bytes) = (&frame[..frame.len() - cut], frame.len() as u32);
-        let packet = TrackPacket { bytes, wire_bytes, linktype: 1, time_ns: self.seconds * SECOND };
-        self.tracker.packet(&packet, &mut self.reader);
+        let time_ns = self.seconds * SECOND + self.ns;
+        self.tracker.packet(&TrackPacket { bytes, wire_bytes, linktype: 1, time_ns }, &mut self.reader);
     }
 
     fn ip(&mut self, ip: &[u8]) {
@@ -74,6 +77,8 @@ impl Run {
     fn finish(&mut self) -> Vec<String> {
         self.tracker.finish(&mut self.reader);
         assert!(self.tracker.tally().is_balanced() && self.tracker.fragments().is_balanced());
+        let tally = self.tracker.tally();
+        assert_eq!(tally.udp_ended.iter().sum::<u64>(), tally.udp);
         std::mem::take(&mut self.reader.0)
     }
 }
@@ -119,6 +124,48 @@ fn fragments_are_one_datagram_and_a_snaplen_cuts_its_end() {
     assert_eq!(all[1..4], [whole.as_str(), "0 B que 8 at 1", "0 B qu 2 at 1"]);
     let tally = run.tracker.tally();
     assert_eq!((tally.truncated, tally.damaged, all.len()), (1, 1, 5), "{all:?}");
+}
+
+#[test]
+fn a_length_that_no_receiver_takes_is_damage() {
+    let of = |length: u8, is_v6: bool| {
+        let mut run = Run::new(TrackPlan::default());
+        let mut udp = build::udp(4711, 53, b"question");
+        udp[5] = length;
+        match is_v6 {
+            true => run.ip(&build::ipv6(Ipv6Addr::from(1u128), Ipv6Addr::from(2u128), 17, &udp)),
+            false => run.ip(&build::ipv4(CLIENT, SERVER, 17, &[], &udp)),
+        }
+        let all = run.finish();
+        (all.get(1).cloned().unwrap_or_default(), run.tracker.tally().damaged)
+    };
+    for is_v6 in [false, true] {
+        let sender = if is_v6 { "A" } else { "B" };
+        assert_eq!(of(16, is_v6), (format!("0 {sender} question 8 at 1"), 0));
+        assert_eq!(of(8, is_v6), (format!("0 {sender}  0 at 1"), 0));
+        // Longer than the packet, and shorter than the header.
+        assert_eq!((of(17, is_v6), of(7, is_v6)), ((String::new(), 1), (String::new(), 1)));
+    }
+    assert_eq!(of(0, true), ("0 A question 8 at 1".to_owned(), 0));
+    assert_eq!(of(0, false), (String::new(), 1));
+}
+
+#[test]
+fn the_idle_time_is_exact() {
+    let plan = TrackPlan { idle_ns: 100 * SECOND, ..TrackPlan::default() };
+    let numbers = |seconds: u64, ns: u64| {
+        let mut run = Run::new(plan.clone());
+        run.ip(&datagram(true, 1, b"first"));
+        run.ns = SECOND * 9 / 10;
+        run.ip(&datagram(true, 1, b"last"));
+        (run.seconds, run.ns) = (seconds, ns);
+        run.ip(&datagram(true, 1, b"again"));
+        run.finish();
+        run.tracker.tally().udp
+    };
+    // The last one came at 1.9 s.
+    assert_eq!([numbers(101, 500_000_000), numbers(101, 900_000_000), numbers(101, 900_000_001)], [1, 1, 2]);
+    assert_eq!([numbers(102, 500_000_000), numbers(200, 0)], [2, 2]);
 }
 
 #[test]
@@ -196,4 +243,39 @@ fn the_bytes_and_gaps_of_the_connection_with_a_number_are_counted_alone() {
         let is_its = number.is_none_or(|number| number == 2);
         assert_eq!((tally.truncated, tally.connections), (u64::from(is_its), 2), "{number:?}");
     }
+}
+
+/// What a run by the number of a conversation counts: cut headers, and incomplete datagrams.
+fn lacking(plan: TrackPlan) -> (u64, u64) {
+    const OTHER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 3);
+    let mut run = Run::new(plan);
+    let first_fragment = |from: Ipv4Addr| {
+        let ip = build::ipv4(from, SERVER, 17, &[], &build::udp(9, 53, &[b'x'; 40]));
+        build::ipv4_fragments(&ip, 16).swap_remove(0)
+    };
+    run.ip(&datagram(true, 1, b"one"));
+    run.ip(&datagram(true, 2, b"two"));
+    run.ip(&build::ipv4(OTHER, SERVER, 17, &[], &build::udp(3, 53, b"three")));
+    // The second one has a cut header; the hosts of the first two lack a fragment, as do those of the third.
+    run.cut(&datagram(true, 2, b"question"), 12);
+    run.ip(&first_fragment(CLIENT));
+    run.ip(&first_fragment(OTHER));
+    run.finish();
+    assert_eq!(run.tracker.tally().udp, if run.tracker.tally().unselected > 1 { 1 } else { 3 });
+    (run.tracker.tally().truncated, run.tracker.fragments().expired)
+}
+
+#[test]
+fn what_other_conversations_lack_is_not_counted() {
+    let by = |udp_number| TrackPlan { udp_number, ..TrackPlan::default() };
+    assert_eq!(lacking(by(None)), (1, 2));
+    assert_eq!(lacking(by(Some(1))), (0, 1));
+    assert_eq!(lacking(by(Some(2))), (1, 1));
+    assert_eq!(lacking(by(Some(3))), (0, 1));
+    assert_eq!((lacking(by(Some(4))), lacking(by(Some(0)))), ((0, 0), (0, 0)));
+    let only = |port: u16| Some([(SERVER, 53).into(), (CLIENT, port).into()]);
+    let between = |port, udp_number| TrackPlan { only: only(port), ..by(udp_number) };
+    assert_eq!(lacking(between(1, Some(1))), (0, 1));
+    assert_eq!(lacking(between(2, Some(1))), (1, 1));
+    assert_eq!((lacking(between(2, Some(2))), lacking(between(2, Some(0)))), ((0, 1), (0, 0)));
 }
