@@ -12,6 +12,8 @@ pub struct Recognizer {
     ports: [u16; 2],
     /// The first bytes of the client and of the server.
     payload: [Vec<u8>; 2],
+    /// True for a side whose later bytes are not read: those after a gap would look as if they followed.
+    is_closed: [bool; 2],
     /// Replaces the kept payload until the ClientHello is complete.
     quic: Option<Box<QuicClient>>,
     /// Known before the end.
@@ -25,18 +27,32 @@ pub struct QuicBudget(Decrypter);
 impl Recognizer {
     /// Creates one for a conversation of TCP or UDP between these ports: the client's, the server's.
     pub fn new(protocol: u8, ports: [u16; 2]) -> Self {
-        Self { protocol, ports, payload: [Vec::new(), Vec::new()], quic: None, found: None }
+        let payload = [Vec::new(), Vec::new()];
+        Self { protocol, ports, payload, is_closed: [false; 2], quic: None, found: None }
+    }
+
+    /// Takes the client for the server, and the other way round.
+    pub fn swap_sides(&mut self) {
+        self.ports.reverse();
+        self.payload.reverse();
+        self.is_closed.reverse();
+    }
+
+    /// Takes no more bytes of a side: it has ended, or bytes are missing.
+    pub fn close(&mut self, is_client: bool) {
+        self.is_closed[usize::from(!is_client)] = true;
     }
 
     /// Takes the next bytes of a side at `now_ns` of packet time; for UDP a datagram.
     pub fn add(&mut self, is_client: bool, bytes: &[u8], now_ns: u64, budget: &mut QuicBudget) {
-        if self.found.is_some() {
+        let side = usize::from(!is_client);
+        if self.found.is_some() || self.is_closed[side] {
             return;
         }
         if self.protocol == UDP && (self.quic.is_some() || QuicClient::begins_with(bytes)) {
             return self.add_quic(!is_client, bytes, now_ns, &mut budget.0);
         }
-        let payload = &mut self.payload[usize::from(!is_client)];
+        let payload = &mut self.payload[side];
         if is_tls(bytes) && !is_tls(payload) {
             // What came before TLS says less, and would take its room.
             payload.clear();
@@ -45,6 +61,15 @@ impl Recognizer {
         let added = &bytes[..bytes.len().min(room)];
         payload.reserve_exact(added.len());
         payload.extend_from_slice(added);
+        if self.protocol == UDP && self.payload.iter().all(|payload| !payload.is_empty()) {
+            // A question and its answer have all that is read of DNS.
+            self.found = self.by_payload().filter(|found| found.protocol == "dns");
+        }
+    }
+
+    fn by_payload(&self) -> Option<Application> {
+        let [client, server] = &self.payload;
+        application(self.protocol, self.ports, client, server)
     }
 
     fn add_quic(&mut self, is_server: bool, datagram: &[u8], now_ns: u64, decrypter: &mut Decrypter) {
@@ -66,17 +91,15 @@ impl Recognizer {
 
     /// True if later bytes change nothing.
     pub fn is_full(&self) -> bool {
-        self.found.is_some() || self.payload.iter().all(|payload| payload.len() >= PAYLOAD_BYTES)
+        let mut sides = self.payload.iter().zip(self.is_closed);
+        self.found.is_some() || sides.all(|(payload, is_closed)| is_closed || payload.len() >= PAYLOAD_BYTES)
     }
 
     /// The application, by what has come.
     pub fn application(self) -> Option<Application> {
-        let [client, server] = &self.payload;
-        match (self.found, self.quic) {
-            (Some(found), _) => Some(found),
-            (None, Some(quic)) => Some(quic.application(self.ports)),
-            (None, None) => application(self.protocol, self.ports, client, server),
-        }
+        let by_payload = self.found.is_none() && self.quic.is_none();
+        let found = if by_payload { self.by_payload() } else { self.found };
+        found.or_else(|| self.quic.map(|quic| quic.application(self.ports)))
     }
 }
 
@@ -104,6 +127,38 @@ mod tests {
         let question = b"\0\x01\x01\0\0\x01\0\0\0\0\0\0\x01a\x07example\0\0\x01\0\x01";
         assert_eq!(found(UDP, [5, 53], question, b""), Some(("dns", "a.example".into())));
         assert_eq!(found(UDP, [5, 54], question, b""), None);
+    }
+
+    #[test]
+    fn bytes_after_a_gap_are_not_read_as_if_they_followed() {
+        let (mut recognizer, mut budget) = (Recognizer::new(TCP, [5, 80]), QuicBudget::default());
+        recognizer.add(true, b"GET / HTTP/1.1\r\nX: ", 1, &mut budget);
+        recognizer.close(true);
+        assert!(!recognizer.is_full());
+        recognizer.add(true, b"\r\nHost: invented\r\n\r\n", 1, &mut budget);
+        recognizer.close(false);
+        assert!(recognizer.is_full());
+        let found = recognizer.application().expect("HTTP");
+        assert_eq!((found.name, found.server_name), ("http", None));
+    }
+
+    #[test]
+    fn a_client_that_was_taken_for_the_server_has_its_bytes() {
+        let (mut recognizer, mut budget) = (Recognizer::new(TCP, [80, 5]), QuicBudget::default());
+        recognizer.add(false, b"GET / HTTP/1.1\r\n", 1, &mut budget);
+        recognizer.swap_sides();
+        recognizer.add(true, b"Host: a.example\r\n\r\n", 1, &mut budget);
+        assert_eq!(recognizer.application().and_then(|found| found.server_name), Some("a.example".into()));
+    }
+
+    #[test]
+    fn a_question_with_its_answer_needs_no_more_bytes() {
+        let question = b"\0\x01\x01\0\0\x01\0\0\0\0\0\0\x01a\x07example\0\0\x01\0\x01";
+        let (mut recognizer, mut budget) = (Recognizer::new(UDP, [5, 53]), QuicBudget::default());
+        recognizer.add(true, question, 1, &mut budget);
+        assert!(!recognizer.is_full());
+        recognizer.add(false, b"answer", 1, &mut budget);
+        assert!(recognizer.is_full());
     }
 
     #[test]
