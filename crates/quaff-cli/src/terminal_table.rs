@@ -34,9 +34,23 @@ pub(crate) fn ranked(columns: &[(&str, bool, usize)], rows: impl Iterator<Item =
 }
 
 /// As [`ranked`] on a terminal; words that must stay together are parted where not even the columns of rank 0 fit.
-/// Elsewhere all columns, and a line for each row, however long.
-pub(crate) fn listed(columns: &[(&str, bool, usize)], rows: impl Iterator<Item = Vec<String>>) -> String {
-    listed_in(terminal_columns().map_or(u16::MAX, |_| width()), columns, rows)
+/// Elsewhere all columns, and a line for each row, however long; the heading in the first one of several tables only.
+pub(crate) fn listed(
+    columns: &[(&str, bool, usize)],
+    rows: impl Iterator<Item = Vec<String>>,
+    is_first: bool,
+) -> String {
+    match terminal_columns() {
+        Some(_) => listed_in(width(), columns, rows),
+        None => one_list(&listed_in(u16::MAX, columns, rows), is_first),
+    }
+}
+
+/// A table as a part of a list: without its last border, and after the first one without its heading.
+fn one_list(table: &str, is_first: bool) -> String {
+    const HEADING_LINES: usize = 2;
+    let lines = table.lines().skip(if is_first { 0 } else { HEADING_LINES });
+    lines.filter(|line| !line.starts_with('─')).collect::<Vec<_>>().join("\n")
 }
 
 fn listed_in(width: u16, columns: &[(&str, bool, usize)], rows: impl Iterator<Item = Vec<String>>) -> String {
@@ -189,6 +203,15 @@ mod tests {
         let text = shown(40);
         assert!(text.contains("10.0.0.1:4711") && text.contains("10.0.0.2:53"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 40), "{text}");
+    }
+
+    #[test]
+    fn tables_of_one_list_have_one_heading() {
+        let heads = [("number", true, 0), ("connection", false, 0)];
+        let table = listed_in(u16::MAX, &heads, [vec!["1".into(), "tcp".into()]].into_iter());
+        let lines = |is_first: bool| one_list(&table, is_first).lines().count();
+        assert_eq!((table.lines().count(), lines(true), lines(false)), (4, 3, 1), "{table}");
+        assert!(one_list(&table, false).contains("tcp"), "{table}");
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod kernel_tcp;
 mod streams;
 mod streams_agreement;
 mod streams_bodies;
+mod streams_follow;
 mod streams_list;
 mod streams_listed;
 mod streams_scripts;

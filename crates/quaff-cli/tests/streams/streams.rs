@@ -275,7 +275,7 @@ fn one_connection_is_printed_in_the_order_of_its_bytes() {
     let hex = text(&quaff(&["follow", &input, ends, "--hex", "--side", "server"]).stdout);
     assert!(hex.contains("\n00000000  32 30 30 0d 0a 0d 0a "), "{hex}");
     for (args, words) in
-        [(&["--nth", "3"][..], "has 2 connections"), (&["-f", "port 81"], "has 0 connections")]
+        [(&["--nth", "3"][..], "has 2 TCP connections"), (&["-f", "port 81"], "has 0 TCP connections")]
     {
         let none = quaff(&[&["follow", &input, ends], args].concat());
         assert!(code(&none) == 2 && text(&none.stderr).contains(words), "{none:?}");

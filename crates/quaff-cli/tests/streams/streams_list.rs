@@ -22,15 +22,8 @@ fn lines(done: &Output) -> Vec<Value> {
     text(&done.stdout).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
-/// A datagram of the client, or one that answers it, of which `cut` bytes were not captured.
 fn datagram(capture: &mut Capture, is_client: bool, payload: &[u8], cut: usize) {
-    let (client, port) = capture.client;
-    let ip = match is_client {
-        true => build::ipv4(client, RESOLVER, 17, &[], &build::udp(port, 53, payload)),
-        false => build::ipv4(RESOLVER, client, 17, &[], &build::udp(53, port, payload)),
-    };
-    let frame = build::ethernet(&[], 0x0800, &ip);
-    capture.frame(&frame[..frame.len() - cut], frame.len());
+    capture.datagram(is_client, (RESOLVER, 53), payload, cut);
 }
 
 /// A question of DNS for `a.example`.
@@ -120,18 +113,41 @@ fn the_table_has_a_line_for_each_and_the_words_that_follow_takes() {
         rows[0].contains("tcp 10.0.0.1:4711 → 10.0.0.2:80") && rows[0].contains("1970-01-01 00:00:01.000")
     );
     let said = text(&done.stderr);
-    assert!(said.contains("TCP connections: 4, UDP conversations: 2"), "{said}");
+    assert!(said.contains("4 TCP connections and 2 UDP conversations"), "{said}");
     assert!(said.contains("quaff streams follow") && said.contains("missing 10 B"), "{said}");
     assert!(said.contains("5 bytes of UDP missing: cut by the snaplen"), "{said}");
+}
+
+/// Runs the command that the list proposes, with this number and more words.
+fn proposed(list: &Output, number: &str, more: &str) -> Output {
+    let said = text(&list.stderr);
+    let line = said.lines().find_map(|line| line.split_once("one of them: quaff ")).expect("a command").1;
+    let line = line.replace("NUMBER", number);
+    Command::new("sh").args(["-c", &format!("'{QUAFF}' {line} {more}")]).output().expect("a shell")
+}
+
+#[test]
+fn the_command_after_the_list_opens_a_row_of_several_files_and_of_a_filter() {
+    let dir = folder();
+    let input = made(&dir);
     // Several files are one capture, and their connections have other numbers.
-    let more = dir.path().join("more.pcap").display().to_string();
+    let more = dir.path().join("more of it.pcap").display().to_string();
     let mut other = Capture::new();
     other.client.1 = 5000;
     other.time_us = 2_000_000;
-    other.connection(7, b"x", b"");
+    other.connection(7, b"of the second file", b"");
     std::fs::write(&more, &other.bytes).unwrap();
     let rows = lines(&quaff(&["list", &input, &more, "--json"]));
     assert_eq!((rows.len(), &rows[6]["id"], &rows[6]["client_port"]), (7, &"5".into(), &5000.into()));
+    let done = proposed(&quaff(&["list", &input, &more]), "5", "--raw -q");
+    assert_eq!((done.status.code(), text(&done.stdout)), (Some(0), "of the second file".to_owned()));
+    // A number of a list with a filter is that of the same filter.
+    let list = quaff(&["list", &input, "-f", "port 4714 and tcp", "--idle", "1h"]);
+    let done = proposed(&list, "1", "--raw -q");
+    assert_eq!(text(&done.stdout), "first\nthird\n", "{list:?}");
+    let absent = quaff(&["follow", &input, "-r", &more, "6"]);
+    let said = text(&absent.stderr);
+    assert!(said.contains("and 1 more file have 5 TCP connections"), "{said}");
 }
 
 #[test]
@@ -190,19 +206,22 @@ fn ends_are_taken_as_other_commands_print_them() {
         &["tcp", server, client],
         &["10.0.0.1:4711 <-> 10.0.0.2:80"],
         &["10.0.0.1.4711 > 10.0.0.2.80:"],
+        &["09:04:11.123456 IP 10.0.0.1.4711 > 10.0.0.2.80: Flags [S], seq 7, win 64240, length 0"],
         &["1"],
         &["tcp", "1"],
     ] {
         assert_eq!(text(&of(words)), text(REQUEST), "{words:?}");
     }
     for words in
-        [&["udp 10.0.0.1:4711 → 10.0.0.53:53"][..], &[client, "10.0.0.53:53"], &["u1"], &["udp", "1"]]
+        [&["udp 10.0.0.1:4711 → 10.0.0.53:53"][..], &["udp", client, "10.0.0.53:53"], &["u1"], &["udp", "1"]]
     {
         assert_eq!(of(words), QUESTION, "{words:?}");
     }
     for (words, said) in [
         (&["icmp 10.0.0.1 → 10.0.0.2 type 8.0"][..], "'icmp' has no streams"),
-        (&["udp", client, server], "has 0 connections"),
+        (&["udp", client, server], "has 0 UDP conversations"),
+        (&["tcp", client, "10.0.0.53:53"], "has 0 TCP connections"),
+        (&[client, "10.0.0.53:53"], "no TCP connection between"),
         (&["1", "--nth", "2"], "--nth is for two ends"),
         (&["first"], "is not a number of 'quaff streams list'"),
     ] {
@@ -244,4 +263,37 @@ fn datagrams_are_printed_each_with_its_sender() {
     // The server address of the other tests has no such conversation.
     let none = quaff(&["follow", &input, &format!("udp {SERVER_ADDRESS}:53 {client}")]);
     assert!(none.status.code() == Some(2) && text(&none.stderr).contains("at either end"), "{none:?}");
+}
+
+/// A capture of a conversation for each millisecond.
+fn many(conversations: u32) -> Capture {
+    let mut capture = Capture::new();
+    for number in 0..conversations {
+        let [_, a, b, c] = number.to_be_bytes();
+        capture.client = (Ipv4Addr::new(10, a, b, c), 4711);
+        datagram(&mut capture, true, b"question", 0);
+    }
+    capture
+}
+
+#[test]
+fn a_table_of_many_rows_has_one_heading_and_ends_with_its_reader() {
+    let dir = folder();
+    let input = many(200_000).write(&dir);
+    let args = ["streams", "list", &input, "--idle", "1s"];
+    let whole = Command::new(QUAFF).args(args).output().expect("quaff runs");
+    let shown = text(&whole.stdout);
+    let heads = shown.lines().filter(|line| line.contains("from client")).count();
+    let rows = shown.lines().filter(|line| line.contains(" → ")).count();
+    assert_eq!((heads, rows, shown.lines().count()), (1, 200_000, 200_002));
+    let mut quaff = Command::new(QUAFF);
+    let quaff = quaff.args(args).arg("--json").stdout(std::process::Stdio::piped());
+    let mut child = quaff.stderr(std::process::Stdio::piped()).spawn().expect("quaff runs");
+    drop(child.stdout.take());
+    let done = child.wait_with_output().expect("it ends");
+    let said = text(&done.stderr);
+    let packets =
+        said.split(" packets").next().and_then(|number| number.replace(',', "").parse::<u64>().ok());
+    assert!(packets.is_some_and(|packets| packets < 200_000), "{said}");
+    assert_eq!(done.status.code(), Some(0), "{said}");
 }

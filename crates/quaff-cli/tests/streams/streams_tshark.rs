@@ -32,7 +32,7 @@ pub(crate) struct Connection {
 /// The connections of a capture, in the order of their first packets, by their ends.
 pub(crate) type Streams = BTreeMap<Ends, Vec<Connection>>;
 
-pub(crate) fn add(streams: &mut Streams, sides: Sides, has_gaps: bool) {
+fn add(streams: &mut Streams, sides: Sides, has_gaps: bool) {
     if sides.values().any(|bytes| !bytes.is_empty()) {
         streams.entry(sides.keys().cloned().collect()).or_default().push(Connection { sides, has_gaps });
     }
@@ -65,8 +65,9 @@ fn extracted(capture: &Path) -> Streams {
     streams
 }
 
-/// The connections that tshark follows; `protocol` is `tcp` or `udp`.
-pub(crate) fn followed(capture: &Path, protocol: &str) -> Streams {
+/// The connections that tshark follows; `protocol` is `tcp` or `udp`. Packets of the protocols that are `disabled` are
+/// bytes of what carries them.
+pub(crate) fn followed(capture: &Path, protocol: &str, disabled: &[&str]) -> Streams {
     let mut streams = Streams::new();
     let (mut first, mut at_once) = (0, AT_ONCE[0]);
     loop {
@@ -76,6 +77,7 @@ pub(crate) fn followed(capture: &Path, protocol: &str) -> Streams {
             "-z",
             &format!("io,stat,0,MAX({protocol}.stream){protocol}.stream"),
         ]);
+        tshark.args(disabled.iter().flat_map(|name| ["--disable-protocol", name]));
         for stream in first..first + at_once {
             tshark.args(["-z", &format!("follow,{protocol},raw,{stream}")]);
         }
@@ -146,7 +148,7 @@ fn agree(ours: &Connection, theirs: &Connection) -> bool {
 
 /// The connections that differ, and all that are in the capture, each `FILE END END`.
 fn differences(capture: &Path) -> [BTreeSet<String>; 2] {
-    let (ours, theirs) = (extracted(capture), followed(capture, "tcp"));
+    let (ours, theirs) = (extracted(capture), followed(capture, "tcp", &[]));
     let name = capture.file_name().expect("a name").to_string_lossy();
     let both: BTreeSet<&Ends> = ours.keys().chain(theirs.keys()).collect();
     let none = Vec::new();
@@ -161,8 +163,8 @@ fn differences(capture: &Path) -> [BTreeSet<String>; 2] {
     ]
 }
 
-/// The known differences: three words, and the reason after them. Those of UDP begin with that word.
-pub(crate) fn known() -> BTreeSet<String> {
+/// The known differences: three words, and the reason after them.
+fn known() -> BTreeSet<String> {
     let lines = include_str!("differences.txt").lines();
     let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines.map(|line| line.split(" | ").next().unwrap_or_default().trim().to_owned()).collect()

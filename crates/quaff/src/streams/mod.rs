@@ -14,6 +14,7 @@ mod folder;
 mod follow;
 mod list;
 mod names;
+mod protocol;
 mod records;
 mod report;
 mod script_report;
@@ -21,10 +22,11 @@ mod scripts;
 
 pub use crate::output::BodyTally;
 pub use extract::{ExtractPlan, IndexTarget};
-pub use follow::{Chosen, FollowPlan};
+pub use follow::FollowPlan;
 pub use list::{ListPlan, RowSink, StreamRow, StreamSide};
+pub use protocol::StreamProtocol;
 pub use records::{RecordFolder, RecordTarget};
-pub use report::{Bytes, Connections, Datagrams, Gap, Gaps, Ignored, StreamsReport};
+pub use report::{Bytes, Connections, Datagrams, Gap, Gaps, Ignored, StreamsReport, UdpConversations};
 pub use script_report::{ScriptsReport, StreamSums};
 pub use scripts::{Scripts, ScriptsPlan};
 
@@ -103,6 +105,10 @@ impl Streams {
         }
         let (outputs, write) = (plan.outputs(), plan.folder().into_iter().collect());
         let StreamsPlan { input, track, reader, sandbox, owner, .. } = plan;
+        let track = match &reader {
+            ReaderPlan::Follow(plan) => plan.choose(track),
+            ReaderPlan::Extract(_) | ReaderPlan::List(_) => track,
+        };
         let rights = Rights { sandbox: sandbox.as_ref(), owner: owner.as_ref(), ..Rights::default() };
         let limits = Limits { write, ..Limits::default() };
         let setup = Setup { rights, limits, ..Setup::new(input.validate()?, &outputs) };
@@ -133,6 +139,6 @@ fn open(plan: ReaderPlan, stop: &Stop) -> Result<Box<dyn StreamReader>> {
     Ok(match plan {
         ReaderPlan::Extract(plan) => Box::new(Extract::open(plan, stop.clone())?),
         ReaderPlan::Follow(plan) => Box::new(Follow::new(plan)),
-        ReaderPlan::List(plan) => Box::new(List::new(plan)),
+        ReaderPlan::List(plan) => Box::new(List::new(plan, stop.clone())),
     })
 }

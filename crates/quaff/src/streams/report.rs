@@ -28,6 +28,9 @@ pub struct StreamsReport {
     #[serde(skip)]
     pub cut_bytes: u64,
     pub connections: Connections,
+    /// Of a list, and of the ends that are followed.
+    #[serde(skip)]
+    pub udp: UdpConversations,
     /// Payload of TCP, by its fate.
     pub bytes: Bytes,
     /// Bytes that are missing, by the reason.
@@ -80,6 +83,16 @@ pub struct Connections {
     pub input_ended: u64,
     /// Directions that began before the capture.
     pub midstream: u64,
+}
+
+/// UDP conversations by the reason of their end.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct UdpConversations {
+    pub seen: u64,
+    pub idle: u64,
+    /// The table was full.
+    pub evicted: u64,
+    pub input_ended: u64,
 }
 
 /// Payload of TCP, by its fate. [`StreamTally`] describes the terms.
@@ -225,6 +238,22 @@ impl Connections {
     }
 }
 
+impl UdpConversations {
+    fn new(track: &TrackTally) -> Self {
+        let of = |reason: CloseReason| track.udp_ended[reason as usize];
+        Self {
+            seen: track.udp,
+            idle: of(CloseReason::Idle),
+            evicted: of(CloseReason::Evicted),
+            input_ended: of(CloseReason::InputEnded),
+        }
+    }
+
+    fn ended(&self) -> u64 {
+        self.idle + self.evicted + self.input_ended
+    }
+}
+
 impl Datagrams {
     pub(super) fn new(tally: &FragmentTally) -> Self {
         Self {
@@ -259,6 +288,7 @@ fn of_lane(lane: &ReassemblyEnd) -> StreamsReport {
         ignored: Ignored::new(track),
         cut_bytes: reader.cut_bytes,
         connections: Connections::new(track, streams, reader),
+        udp: UdpConversations::new(track),
         bytes: Bytes::new(streams),
         gaps: Gaps::new(streams),
         datagrams: Datagrams::new(fragments),
@@ -276,6 +306,7 @@ fn of_lane(lane: &ReassemblyEnd) -> StreamsReport {
 pub(super) fn check_streams(lane: &ReassemblyEnd, received: u64) -> Result<(), String> {
     let ReassemblyEnd { track, streams, fragments, reader } = lane;
     let ended: u64 = track.ended.iter().sum();
+    let udp = UdpConversations::new(track);
     let TrackTally { segments, fragments: parts, datagrams, .. } = *track;
     let TrackTally { not_ip, not_tcp, truncated, damaged, unselected, .. } = *track;
     let ignored = not_ip + not_tcp + truncated + damaged + unselected;
@@ -287,6 +318,7 @@ pub(super) fn check_streams(lane: &ReassemblyEnd, received: u64) -> Result<(), S
             segments + parts + datagrams + ignored,
         ),
         ("connections.seen = closed + idle + evicted + reused + input_ended", track.connections, ended),
+        ("udp.seen = idle + evicted + input_ended", udp.seen, udp.ended()),
         (
             "bytes.delivered = file_bytes + skipped_bytes",
             streams.delivered_bytes,

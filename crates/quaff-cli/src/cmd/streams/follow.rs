@@ -2,16 +2,16 @@
 
 use super::input::RuleArgs;
 use super::printer::{Form, Printer, Side};
-use super::report;
-use super::target::{Protocol, Target};
+use super::report::{self, Place};
+use super::target::Target;
 use crate::exit::Exit;
-use crate::flags::{FileArgs, NoSandboxArg, of};
+use crate::flags::{FileArgs, NoSandboxArg, ReadArg, of, reworded};
 use crate::shell::{self, ReportArgs, WatchArgs};
 use crate::show::{self, message};
 use crate::units::choice;
 use anyhow::{bail, ensure};
 use quaff::plan::SandboxPlan;
-use quaff::streams::{Chosen, FollowPlan, ReaderPlan, StreamsPlan};
+use quaff::streams::{FollowPlan, ReaderPlan, StreamProtocol, StreamsPlan, StreamsReport};
 use quaff_file::write::Output;
 use quaff_os::was_stdout_closed;
 use quaff_stream::tracker::TrackPlan;
@@ -28,6 +28,7 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = EXAMPLES,
+    mut_args(of("read", |arg| reworded(arg, "Read FILE after the first one; repeat it for more"))),
     mut_args(of("quiet", |arg| arg.help("Print no remarks on stderr"))),
     mut_args(of("json", |arg| arg.help(JSON).conflicts_with_all(["hex", "raw"])))
 )]
@@ -35,13 +36,16 @@ pub(super) struct Args {
     /// Capture file; '-' is stdin
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// A number of 'quaff streams list' with the same filters, such as 12 or u3, or the two ends in any order, such as
-    /// 'udp 10.0.0.1:4711 → 10.0.0.2:53' or '[fd00::1]:4711 [fd00::2]:80'
+    /// A number of 'quaff streams list' with the same files and filters, such as 12 or u3, or the two ends in any order,
+    /// such as '10.0.0.1:4711 10.0.0.2:80', 'udp 10.0.0.1:4711 → 10.0.0.2:53' or '[fd00::1]:4711 [fd00::2]:80'; without
+    /// a protocol they are those of TCP
     #[arg(value_name = "CONNECTION", required = true, num_args = 1..)]
     connection: Vec<String>,
     /// Print the N-th connection between two ends [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Input")]
     nth: Option<u64>,
+    #[command(flatten)]
+    read: ReadArg,
     #[command(flatten)]
     packets: FileArgs,
     #[command(flatten)]
@@ -68,6 +72,7 @@ pub(super) struct Args {
 const EXAMPLES: &str = "\
 Examples:
   quaff streams follow day.pcapng 12
+  quaff streams follow a.pcap -r b.pcap u3
   quaff streams follow day.pcapng 10.0.0.1:4711 10.0.0.2:80 --hex
   quaff streams follow day.pcapng 'udp 10.0.0.1:4711 → 10.0.0.2:53'
   quaff streams follow a.pcap 10.0.0.1:4711 10.0.0.2:80 --raw --side server";
@@ -80,18 +85,18 @@ const JSON: &str = "Print an object for each piece of data and each gap, one per
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     check_stdout(args.raw)?;
     let target = Target::read(&args.connection.join(" ")).map_err(anyhow::Error::msg)?;
-    let (chosen, wanted) = args.chosen(target)?;
-    let report = super::run::read(args.plan(target, chosen), &args.watch, true)?;
-    let found = report.connections.with_data;
-    if report.failure.is_none() && found < wanted {
-        message(&args.absence(target, found));
+    let number = args.number(target)?;
+    let report = super::run::read(args.plan(target, number), &args.watch, true)?;
+    let found = count_of(target.protocol(), &report);
+    if report.failure.is_none() && found < number {
+        message(&args.absence(target, &report));
         return Ok(Exit::judged(None));
     }
     if !args.watch.quiet.is_set() {
         if found > 1 && matches!(target, Target::Ends { .. }) {
-            message(&format!("this is connection {wanted} of {found} between these ends: see --nth"));
+            message(&format!("this is connection {number} of {found} between these ends: see --nth"));
         }
-        let missing = report::missing_words(&report);
+        let missing = report::missing_words(&report, Place::Text);
         if !missing.is_empty() {
             show::say(missing.trim_end());
         }
@@ -100,6 +105,21 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     // The words above are those of what is missing.
     let has_words = !args.watch.quiet.is_set() && report.failure.is_none();
     Ok(shell::ended(&report, has_words))
+}
+
+/// The conversations of a protocol that were looked at.
+fn count_of(protocol: StreamProtocol, report: &StreamsReport) -> u64 {
+    match protocol {
+        StreamProtocol::Tcp => report.connections.seen,
+        StreamProtocol::Udp => report.udp.seen,
+    }
+}
+
+fn noun(protocol: StreamProtocol) -> &'static str {
+    match protocol {
+        StreamProtocol::Tcp => "TCP connection",
+        StreamProtocol::Udp => "UDP conversation",
+    }
 }
 
 /// Refuses a stdout that bytes cannot go to: a terminal, or one that was closed.
@@ -111,14 +131,16 @@ fn check_stdout(is_raw: bool) -> anyhow::Result<()> {
 }
 
 impl Args {
-    /// The connection to follow, and the number that there must be.
-    fn chosen(&self, target: Target) -> anyhow::Result<(Chosen, u64)> {
+    /// The files, in the order in which they are read.
+    fn files(&self) -> Vec<PathBuf> {
+        std::iter::once(&self.file).chain(self.read.iter()).cloned().collect()
+    }
+
+    /// The number of the connection to follow, among those between the two ends or of its protocol.
+    fn number(&self, target: Target) -> anyhow::Result<u64> {
         match (target, self.nth) {
-            (Target::Ends { .. }, nth) => {
-                let nth = nth.unwrap_or(1);
-                Ok((Chosen::Nth(nth), nth))
-            }
-            (Target::Number { number, .. }, None) => Ok((Chosen::Number(number), number)),
+            (Target::Ends { .. }, nth) => Ok(nth.unwrap_or(1)),
+            (Target::Number { number, .. }, None) => Ok(number),
             (Target::Number { .. }, Some(_)) => {
                 bail!("--nth is for two ends: a number is that of one connection")
             }
@@ -126,20 +148,29 @@ impl Args {
     }
 
     /// The words about a connection that is not there.
-    fn absence(&self, target: Target, found: u64) -> String {
-        let file = self.file.display();
+    fn absence(&self, target: Target, report: &StreamsReport) -> String {
+        let files = match self.read.len() as u64 {
+            0 => format!("{} has", self.file.display()),
+            more => format!("{} and {} have", self.file.display(), show::number_of(more, "more file")),
+        };
+        let protocol = target.protocol();
+        let found = count_of(protocol, report);
+        let found_words = show::number_of(found, noun(protocol));
         match target {
-            Target::Ends { ends: [one, other], .. } => format!(
-                "{file} has {found} connections between {one} and {other}{}",
-                if found > 0 { ": choose one of them by --nth" } else { ", at either end" }
-            ),
-            Target::Number { protocol, .. } => {
-                let what = match protocol {
-                    Protocol::Tcp => "TCP connections",
-                    Protocol::Udp => "UDP conversations",
-                };
-                format!("{file} has {found} {what}: see 'quaff streams list'")
+            Target::Ends { ends: [one, other], .. } if found > 0 => {
+                format!("{files} {found_words} between {one} and {other}: choose one of them by --nth")
             }
+            Target::Ends { ends: [one, other], protocol: None } if report.udp.seen > 0 => {
+                let udp = show::number_of(report.udp.seen, noun(StreamProtocol::Udp));
+                format!(
+                    "{files} no {} between {one} and {other}, but {udp}: write 'udp {one} {other}'",
+                    noun(protocol)
+                )
+            }
+            Target::Ends { ends: [one, other], .. } => {
+                format!("{files} {found_words} between {one} and {other}, at either end")
+            }
+            Target::Number { .. } => format!("{files} {found_words}: see 'quaff streams list'"),
         }
     }
 
@@ -152,25 +183,19 @@ impl Args {
         }
     }
 
-    fn plan(&self, target: Target, chosen: Chosen) -> StreamsPlan {
-        let is_of = |protocol: Protocol| match target {
-            Target::Ends { protocol: named, .. } => named.is_none_or(|named| named == protocol),
-            Target::Number { protocol: named, .. } => named == protocol,
+    fn plan(&self, target: Target, number: u64) -> StreamsPlan {
+        let protocol = target.protocol();
+        let (only, is_counted) = match target {
+            // Without a word UDP is counted, for the words about a connection that is not there.
+            Target::Ends { ends, protocol } => (Some(ends), protocol.is_none()),
+            Target::Number { .. } => (None, false),
         };
-        let rules = match target {
-            Target::Ends { ends, .. } => self.rules.plan(Some(ends)),
-            Target::Number { .. } => self.rules.plan(None),
-        };
-        let (tcp, udp) = (is_of(Protocol::Tcp), is_of(Protocol::Udp));
-        let number = match target {
-            Target::Number { number, .. } if tcp => Some(number),
-            _ => None,
-        };
+        let (tcp, udp) = (protocol == StreamProtocol::Tcp, protocol == StreamProtocol::Udp || is_counted);
         let sink = Box::new(Printer::new(self.form(), self.side));
         StreamsPlan {
-            input: self.packets.plan(std::slice::from_ref(&self.file)),
-            track: TrackPlan { tcp, udp, number, ..rules },
-            reader: ReaderPlan::Follow(FollowPlan { chosen, sink }),
+            input: self.packets.plan(&self.files()),
+            track: TrackPlan { tcp, udp, ..self.rules.plan(only) },
+            reader: ReaderPlan::Follow(FollowPlan { protocol, number, sink }),
             also_written: vec![Output::Stdout],
             sandbox: (!*self.no_sandbox).then(SandboxPlan::default),
             owner: None,

@@ -1,9 +1,9 @@
 //! `quaff streams list`: its arguments, plan, rows and exit.
 
 use super::input::RuleArgs;
-use super::report;
+use super::report::{self, Place};
 use crate::exit::Exit;
-use crate::flags::{FileArgs, NoSandboxArg, of};
+use crate::flags::{FileArgs, Given, NoSandboxArg, of};
 use crate::shell::{self, ONLY_ERRORS, ReportArgs, WatchArgs};
 use crate::show::{self, Stream, name};
 use crate::terminal_table;
@@ -14,7 +14,7 @@ use quaff::streams::{ListPlan, ReaderPlan, RowSink, StreamRow, StreamsPlan, Stre
 use quaff_file::write::Output;
 use quaff_os::was_stdout_closed;
 use quaff_stream::tracker::TrackPlan;
-use quaff_wire::printable::quote_path;
+use quaff_wire::printable::{quote, quote_path};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -22,7 +22,8 @@ use std::path::PathBuf;
 ///
 /// One row each, in the order of their first packets: number, ends, start, bytes of payload from each side, application
 /// and host, bytes that are missing, and how it ended. UDP conversations have numbers of their own, with a u before
-/// them. 'quaff streams follow' prints the one with a number, with the same files and filters.
+/// them. 'quaff streams follow' prints the one with a number, with the same files in the same order and the same
+/// filters.
 ///
 /// Exit status: 0 nothing is missing; 1 bytes are missing, or an input file is damaged; 2 it failed.
 #[derive(Debug, clap::Args)]
@@ -36,9 +37,9 @@ pub(super) struct Args {
     #[arg(value_name = "FILE", required = true, num_args = 1..)]
     files: Vec<PathBuf>,
     #[command(flatten)]
-    packets: FileArgs,
+    packets: Given<FileArgs>,
     #[command(flatten)]
-    rules: RuleArgs,
+    rules: Given<RuleArgs>,
 
     #[command(flatten)]
     no_sandbox: NoSandboxArg,
@@ -55,7 +56,7 @@ Examples:
   quaff streams list a.pcap b.pcap --json | jq 'select(.ended == \"refused\")'
   quaff streams follow day.pcapng 12";
 
-/// Rows of a table: those of a large capture are several, each with its heading.
+/// Rows of a table: those of a large capture are several, on a terminal each with its heading.
 const PAGE_ROWS: usize = 10_000;
 /// Bytes of JSON that are collected before they are printed.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -101,53 +102,68 @@ impl Args {
 
     /// The sums, what is missing, and the next command.
     fn words(&self, report: &StreamsReport) -> String {
-        let (rows, tcp) = (report.connections.with_data, report.connections.seen);
+        let (tcp, udp) = (report.connections.seen, report.udp.seen);
         let mut text = format!(
-            "{} packets, TCP connections: {}, UDP conversations: {}, in {:.1} s\n",
-            show::count(report.packets),
-            show::count(tcp),
-            show::count(rows.saturating_sub(tcp)),
+            "{}, {} and {}, in {:.1} s\n",
+            show::number_of(report.packets, "packet"),
+            show::number_of(tcp, "TCP connection"),
+            show::number_of(udp, "UDP conversation"),
             report.seconds,
         );
-        text += &report::missing_words(report);
-        for damage in report.input.iter().flat_map(|input| &input.damages) {
-            text += &format!("  DAMAGED: {}; the packets before it are read\n", name(damage));
-        }
-        for note in &report.notes {
-            text += &format!("  {}\n", name(note));
-        }
-        match (&report.failure, &self.files[..]) {
-            (Some(failure), _) => text += &format!("  failed: {}\n", name(failure)),
-            (None, [file]) if rows > 0 && file.as_os_str() != "-" => {
-                let file = quote_path(&file.display().to_string());
-                text += &format!("  one of them: quaff streams follow {file} NUMBER\n");
-            }
-            _ => {}
+        text += &report::missing_words(report, Place::Text);
+        text += &report::other_words(report, Place::Text);
+        text += &report::input_words(report);
+        if report.failure.is_none() && tcp + udp > 0 {
+            text += &self.next_command();
         }
         text
     }
+
+    /// The command that prints one of the rows: its number is that of the same files with the same flags.
+    fn next_command(&self) -> String {
+        let is_stdin = |path: &PathBuf| path.as_os_str() == "-";
+        if self.files.iter().any(is_stdin) {
+            return String::new();
+        }
+        let path = |file: &PathBuf| quote_path(&file.display().to_string());
+        let files: Vec<String> = match &self.files[..] {
+            files if files.len() <= FILES_SHOWN => files.iter().map(path).collect(),
+            [first, .., last] => vec![path(first), "…".into(), path(last)],
+            _ => return String::new(),
+        };
+        let given = self.packets.words.iter().chain(&self.rules.words);
+        let flags: String = given.map(|word| format!(" {}", quote(&word.to_string_lossy()))).collect();
+        format!("  one of them: quaff streams follow {} NUMBER{flags}\n", files.join(" -r "))
+    }
 }
+
+/// Files that the next command names one by one; of more the first and the last.
+const FILES_SHOWN: usize = 4;
 
 /// Rows as tables.
 #[derive(Debug, Default)]
 struct Pages {
     rows: Vec<Vec<String>>,
+    is_begun: bool,
 }
 
 impl Pages {
     fn print(&mut self) {
         if !self.rows.is_empty() {
-            show::print(&terminal_table::listed(&COLUMNS, std::mem::take(&mut self.rows).into_iter()));
+            let rows = std::mem::take(&mut self.rows).into_iter();
+            show::print(&terminal_table::listed(&COLUMNS, rows, !self.is_begun));
+            self.is_begun = true;
         }
     }
 }
 
 impl RowSink for Pages {
-    fn row(&mut self, row: &StreamRow) {
+    fn row(&mut self, row: &StreamRow) -> bool {
         self.rows.push(cells(row));
         if self.rows.len() == PAGE_ROWS {
             self.print();
         }
+        show::takes_stdout()
     }
 
     fn finish(&mut self) {
@@ -200,12 +216,13 @@ impl JsonLines {
 }
 
 impl RowSink for JsonLines {
-    fn row(&mut self, row: &StreamRow) {
+    fn row(&mut self, row: &StreamRow) -> bool {
         self.text += &serde_json::to_string(row).expect("a row is strings and numbers");
         self.text.push('\n');
         if self.text.len() >= BUFFER_BYTES {
             self.print();
         }
+        show::takes_stdout()
     }
 
     fn finish(&mut self) {

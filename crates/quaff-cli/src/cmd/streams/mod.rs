@@ -4,8 +4,8 @@
 mod extract;
 mod follow;
 mod input;
+mod json_line;
 mod list;
-mod piece;
 mod printer;
 mod report;
 mod run;

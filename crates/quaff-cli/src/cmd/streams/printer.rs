@@ -1,7 +1,7 @@
 //! The bytes of a connection, or the datagrams of a UDP conversation, as text, in hexadecimal digits, as they are, or
 //! as lines of JSON.
 
-use super::piece::{Piece, What};
+use super::json_line::{JsonContent, JsonLine};
 use crate::show;
 use quaff_stream::tracker::{CloseReason, Closed, ConnectionSink, Opened, UdpPayload};
 use quaff_stream::{Event, GapCause, Sender};
@@ -87,13 +87,17 @@ impl Printer {
         match self.form {
             Form::Raw => self.out.extend_from_slice(bytes),
             Form::Json => {
-                self.put_piece(sender, time_ns, What::Data { offset, bytes: bytes.len(), data: bytes })
+                self.put_json(sender, time_ns, JsonContent::Data { offset, bytes: bytes.len(), data: bytes })
             }
             Form::Text => {
                 self.out.extend(bytes.iter().filter(|byte| **byte != b'\r').map(|byte| shown(*byte)))
             }
             Form::Hex => self.put_hex(offset, bytes),
         }
+    }
+
+    /// Prints what is collected, if it is much. Headings and gaps collect as well as bytes.
+    fn flush_if_full(&mut self) {
         if self.out.len() >= BUFFER_BYTES {
             // The last character stays: a line that is not ended has to be known.
             let rest = self.out.split_off(self.out.len() - 1);
@@ -103,15 +107,15 @@ impl Printer {
     }
 
     /// Adds a line of JSON, which is ASCII: of others it has the bytes alone, in base64.
-    fn put_piece(&mut self, sender: Sender, time_ns: u64, what: What<'_>) {
+    fn put_json(&mut self, sender: Sender, time_ns: u64, content: JsonContent<'_>) {
         let Some(opened) = self.opened else { return };
         let [from, to] = [sender, sender.other()].map(|sender| opened.ends[sender.index()]);
         let side = match self.side_of(sender) {
             Side::Client => "client",
             Side::Server => "server",
         };
-        let piece = Piece { time_ns, side, from, to, what };
-        serde_json::to_writer(&mut self.out, &piece).expect("a Vec takes all");
+        let line = JsonLine { time_ns, side, from, to, content };
+        serde_json::to_writer(&mut self.out, &line).expect("a Vec takes all");
         self.out.push(b'\n');
     }
 
@@ -154,7 +158,7 @@ impl Printer {
     fn gap(&mut self, (sender, time_ns): (Sender, u64), offset: u64, lost_bytes: u64, cause: GapCause) {
         match self.form {
             Form::Raw => {}
-            Form::Json => self.put_piece(sender, time_ns, What::gap(offset, lost_bytes, cause)),
+            Form::Json => self.put_json(sender, time_ns, JsonContent::gap(offset, lost_bytes, cause)),
             Form::Text | Form::Hex => {
                 self.end_line();
                 self.words(&format!(
@@ -186,6 +190,12 @@ impl ConnectionSink for Printer {
         self.opened = Some(*opened);
     }
 
+    fn client(&mut self, _: u32, client: Sender) {
+        if let Some(opened) = &mut self.opened {
+            opened.client = client;
+        }
+    }
+
     fn event(&mut self, _: u32, sender: Sender, time_ns: u64, event: Event) {
         if !self.is_wanted(sender) || matches!(event, Event::Difference(_) | Event::End { .. }) {
             return;
@@ -198,6 +208,7 @@ impl ConnectionSink for Printer {
             Event::Gap { offset, lost_bytes, cause } => self.gap(of, offset, lost_bytes, cause),
             Event::Difference(_) | Event::End { .. } => {}
         }
+        self.flush_if_full();
     }
 
     fn end(&mut self, _: u32, _: &Closed) {
@@ -220,6 +231,7 @@ impl ConnectionSink for Printer {
         if payload.cut_bytes() > 0 {
             self.gap(of, payload.bytes.len() as u64, payload.cut_bytes(), GapCause::Snapped);
         }
+        self.flush_if_full();
     }
 
     fn end_udp(&mut self, _: u32, _: u64, _: CloseReason) {
@@ -283,6 +295,31 @@ mod tests {
         let field = |at: usize, name: &str| lines[at][name].clone();
         assert_eq!((field(0, "side"), field(0, "data")), ("client".into(), "b25l".into()));
         assert_eq!((field(3, "offset"), field(3, "gap_bytes")), (4.into(), 5.into()));
+    }
+
+    #[test]
+    fn gaps_and_empty_datagrams_are_not_collected_without_a_limit() {
+        for form in [Form::Text, Form::Hex, Form::Json] {
+            let mut printer = printer(form, None);
+            for number in 0..2_000 {
+                let sender = if number % 2 == 0 { Sender::A } else { Sender::B };
+                let gap = Event::Gap { offset: number, lost_bytes: 1, cause: GapCause::Time };
+                printer.event(0, sender, number, gap);
+                printer.datagram(0, sender, number, UdpPayload { bytes: b"", wire_bytes: 0 });
+                assert!(printer.out.len() < BUFFER_BYTES + 1024, "{form:?}: {number}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_client_is_the_one_that_a_later_packet_shows() {
+        let mut printer = printer(Form::Json, Some(Side::Client));
+        printer.out.clear();
+        printer.client(0, Sender::A);
+        printer.event(0, Sender::A, 1, Event::Data { offset: 25, bytes: b"GET" });
+        printer.event(0, Sender::B, 1, Event::Data { offset: 15, bytes: b"answer" });
+        let line: serde_json::Value = serde_json::from_slice(&printer.out).unwrap();
+        assert_eq!((&line["side"], &line["data"]), (&"client".into(), &"R0VU".into()));
     }
 
     #[test]

@@ -1,60 +1,71 @@
 //! The words that name a connection: two ends as quaff and other programs print them, or a number of `streams list`.
 
+use quaff::streams::StreamProtocol;
 use quaff_stream::tracker::{Ends, sorted};
 use std::net::{IpAddr, SocketAddr};
-
-/// A protocol with streams.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Protocol {
-    Tcp,
-    Udp,
-}
 
 /// The connection or the UDP conversation to follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Target {
-    /// Those between two ends; of both protocols, if none is named.
+    /// Those between two ends; of TCP, if no protocol is named.
     Ends {
         ends: Ends,
-        protocol: Option<Protocol>,
+        protocol: Option<StreamProtocol>,
     },
     Number {
         number: u64,
-        protocol: Protocol,
+        protocol: StreamProtocol,
     },
 }
 
 /// Words between two ends.
 const ARROWS: [&str; 9] = ["->", ">", "<->", "<>", "<", "<-", "=>", "-", "and"];
 /// Words after two ends, each before a number: a connection is two ends whatever the VLAN or the tunnel.
-const PLACES: [&str; 3] = ["inner", "vlan", "tunnel"];
+const PLACES: [&str; 2] = ["vlan", "tunnel"];
 const EXAMPLE: &str = "a number of 'quaff streams list', such as 12 or u3, or two ends, such as \
                        'tcp 10.0.0.1:4711 10.0.0.2:80'";
 
 impl Target {
     /// Reads `12`, `u3`, `udp 3`, `tcp 10.0.0.1:4711 → 10.0.0.2:80 vlan 5`, `10.0.0.1.4711 > 10.0.0.2.80`.
     pub(super) fn read(text: &str) -> Result<Self, String> {
-        let text = text.replace(['→', '←', '↔', ',', '\u{a0}'], " ");
-        let words = text.split_whitespace().filter(|word| !ARROWS.contains(word));
-        let words: Vec<&str> = words.collect();
+        let text = text.replace(['→', '←', '↔'], " -> ").replace([',', '\u{a0}'], " ");
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let words = of_tcpdump(&words);
         let (protocol, rest) = match words.split_first() {
-            Some((first, rest)) if first.eq_ignore_ascii_case("tcp") => (Some(Protocol::Tcp), rest),
-            Some((first, rest)) if first.eq_ignore_ascii_case("udp") => (Some(Protocol::Udp), rest),
-            // A line of tcpdump.
-            Some((&("IP" | "IP6"), rest)) => (None, rest),
+            Some((first, rest)) if first.eq_ignore_ascii_case("tcp") => (Some(StreamProtocol::Tcp), rest),
+            Some((first, rest)) if first.eq_ignore_ascii_case("udp") => (Some(StreamProtocol::Udp), rest),
             Some((&first, rest)) if is_other_protocol(first, rest) => {
                 return Err(format!("'{first}' has no streams: TCP and UDP have"));
             }
-            _ => (None, &words[..]),
+            _ => (None, words),
         };
         match rest {
             [word] => number(word, protocol).ok_or_else(|| format!("'{word}' is not {EXAMPLE}")),
+            [one, arrow, other, places @ ..] if ARROWS.contains(arrow) && are_places(places) => {
+                Ok(Self::Ends { ends: sorted([end(one)?, end(other)?]), protocol })
+            }
             [one, other, places @ ..] if are_places(places) => {
                 Ok(Self::Ends { ends: sorted([end(one)?, end(other)?]), protocol })
             }
             _ => Err(EXAMPLE.into()),
         }
     }
+
+    /// The protocol of the one that is followed.
+    pub(super) fn protocol(self) -> StreamProtocol {
+        match self {
+            Self::Ends { protocol, .. } => protocol.unwrap_or(StreamProtocol::Tcp),
+            Self::Number { protocol, .. } => protocol,
+        }
+    }
+}
+
+/// The ends in a line of tcpdump, `09:04:11.123456 IP 10.0.0.1.4711 > 10.0.0.2.80: Flags [S], …`; others as they are.
+fn of_tcpdump<'a, 'w>(words: &'w [&'a str]) -> &'w [&'a str] {
+    let start = words.iter().position(|word| matches!(*word, "IP" | "IP6")).map_or(0, |at| at + 1);
+    let words = &words[start..];
+    let end = words.iter().position(|word| word.ends_with(':'));
+    end.map_or(words, |at| &words[..=at])
 }
 
 /// True for the first word of a flow of another protocol, such as `icmp 10.0.0.1 → 10.0.0.2 type 8.0`.
@@ -63,19 +74,28 @@ fn is_other_protocol(first: &str, rest: &[&str]) -> bool {
 }
 
 /// `12`, `#12`, `u3`.
-fn number(word: &str, protocol: Option<Protocol>) -> Option<Target> {
-    let digits = word.trim_start_matches('#');
+fn number(word: &str, protocol: Option<StreamProtocol>) -> Option<Target> {
+    let digits = word.strip_prefix('#').unwrap_or(word);
     let (own, digits) = match digits.strip_prefix(['u', 'U']) {
-        Some(digits) => (Protocol::Udp, digits),
-        None => (protocol.unwrap_or(Protocol::Tcp), digits),
+        Some(digits) => (StreamProtocol::Udp, digits),
+        None => (protocol.unwrap_or(StreamProtocol::Tcp), digits),
     };
+    // A sign is no digit, although numbers are parsed with one.
+    let digits = Some(digits).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))?;
     let number = digits.parse::<u64>().ok().filter(|number| *number > 0)?;
     (protocol.is_none_or(|named| named == own)).then_some(Target::Number { number, protocol: own })
 }
 
 /// True for `vlan 5 inner vlan 6 tunnel 9`.
 fn are_places(words: &[&str]) -> bool {
-    words.iter().all(|word| PLACES.contains(word) || word.parse::<u32>().is_ok())
+    match words {
+        [] => true,
+        ["inner", rest @ ..] => !rest.is_empty() && are_places(rest),
+        [place, number, rest @ ..] => {
+            PLACES.contains(place) && number.parse::<u32>().is_ok() && are_places(rest)
+        }
+        [_] => false,
+    }
 }
 
 /// An address with a port: `10.0.0.1:80`, `[fd00::1]:80`, or with a dot before the port as tcpdump prints it.
@@ -105,6 +125,8 @@ mod tests {
             "10.0.0.1:4711 <-> 10.0.0.2:80",
             "10.0.0.1:4711 -> 10.0.0.2:80",
             "IP 10.0.0.1.4711 > 10.0.0.2.80:",
+            "09:04:11.123456 IP 10.0.0.1.4711 > 10.0.0.2.80: Flags [S], seq 7, win 64240, length 0",
+            "2026-11-20 09:04:11.123456 IP 10.0.0.2.80 > 10.0.0.1.4711: Flags [.], ack 8, length 1448: HTTP",
         ] {
             assert_eq!(Target::read(text), Ok(expected), "{text}");
         }
@@ -121,12 +143,14 @@ mod tests {
     #[test]
     fn a_number_is_that_of_the_list() {
         let of = |number, protocol| Ok(Target::Number { number, protocol });
-        assert_eq!(Target::read("12"), of(12, Protocol::Tcp));
-        assert_eq!(Target::read("tcp 12"), of(12, Protocol::Tcp));
+        assert_eq!(Target::read("12"), of(12, StreamProtocol::Tcp));
+        assert_eq!(Target::read("tcp 12"), of(12, StreamProtocol::Tcp));
         for text in ["u3", "udp 3", "udp u3", "#u3"] {
-            assert_eq!(Target::read(text), of(3, Protocol::Udp), "{text}");
+            assert_eq!(Target::read(text), of(3, StreamProtocol::Udp), "{text}");
         }
-        for wrong in ["0", "u0", "-1", "tcp u3", "u", "12x", "#"] {
+        for wrong in
+            ["0", "u0", "-1", "+12", "u+3", "##12", "tcp u3", "u", "12x", "#", "->", "-> 12", "12 ->"]
+        {
             assert!(Target::read(wrong).is_err(), "{wrong}");
         }
     }
@@ -142,6 +166,11 @@ mod tests {
             ("tcp a:1 b:2", "'a:1' is no address"),
             ("a:1 b:2", "'a:1'"),
             ("10.0.0.1:1 10.0.0.2:2 10.0.0.3:3", "two ends"),
+            ("5 5 5", "two ends"),
+            ("10.0.0.1:1 10.0.0.2:2 5", "two ends"),
+            ("10.0.0.1:1 10.0.0.2:2 vlan", "two ends"),
+            ("10.0.0.1:1 10.0.0.2:2 vlan 5 inner", "two ends"),
+            ("-> 10.0.0.1:1 10.0.0.2:2", "two ends"),
         ] {
             let error = Target::read(wrong).unwrap_err();
             assert!(error.contains(reason), "{wrong}: {error}");

@@ -1,16 +1,17 @@
 //! A row about a conversation: ends, times, bytes each way, application, gaps, and how it ended.
 
 use crate::streams::names::{begin_name, end_name};
+use crate::streams::protocol::StreamProtocol;
 use quaff_flow::record::Application;
 use quaff_stream::tracker::{CloseReason, Closed, Opened, UdpPayload};
 use quaff_stream::{EndReason, Event, Sender};
-use quaff_wire::net::TCP;
 use serde::Serialize;
 use std::net::{IpAddr, SocketAddr};
 
 /// Takes rows, in the order of the first packets of their conversations.
 pub trait RowSink {
-    fn row(&mut self, row: &StreamRow);
+    /// Returns false if no more are wanted.
+    fn row(&mut self, row: &StreamRow) -> bool;
     /// No more rows come.
     fn finish(&mut self) {}
 }
@@ -64,7 +65,7 @@ pub struct StreamSide {
 pub(super) struct Listed {
     /// By first packet, among all.
     pub(super) order: u64,
-    protocol: u8,
+    protocol: StreamProtocol,
     opened: Opened,
     /// The bytes of A and B.
     sides: [StreamSide; 2],
@@ -73,13 +74,13 @@ pub(super) struct Listed {
 }
 
 impl Listed {
-    pub(super) fn new(order: u64, protocol: u8, opened: &Opened) -> Self {
-        let datagrams = (protocol != TCP).then_some(0);
+    pub(super) fn new(order: u64, protocol: StreamProtocol, opened: &Opened) -> Self {
+        let datagrams = (protocol == StreamProtocol::Udp).then_some(0);
         let side = StreamSide { datagrams, ..StreamSide::default() };
         Self { order, protocol, opened: *opened, sides: [side; 2], ends: [None; 2], application: None }
     }
 
-    /// The ports of the client and of the server, as the first packet shows them.
+    /// The ports of the client and of the server, as the packets so far show them.
     pub(super) fn ports(&self) -> [u16; 2] {
         let client = self.opened.client;
         [client, client.other()].map(|sender| self.opened.ends[sender.index()].port())
@@ -87,6 +88,11 @@ impl Listed {
 
     pub(super) fn is_client(&self, sender: Sender) -> bool {
         sender == self.opened.client
+    }
+
+    /// Notes which host is the client. Returns true if it was another one.
+    pub(super) fn set_client(&mut self, client: Sender) -> bool {
+        std::mem::replace(&mut self.opened.client, client) != client
     }
 
     /// Notes an event of a stream.
@@ -114,11 +120,12 @@ impl Listed {
 
     /// The row of a connection that has ended.
     pub(super) fn tcp_row(&self, closed: &Closed) -> StreamRow {
-        let client = closed.client.unwrap_or(self.opened.client);
+        let client = self.opened.client;
         let ends = [client, client.other()].map(|sender| self.ends[sender.index()]);
         let syns = [client, client.other()].map(|sender| closed.syns[sender.index()]);
-        let mut row = self.row(client, closed.last_ns, closed.reason);
-        row.ended = ended(ends, syns, closed.reason);
+        let mut row = self.row(closed.last_ns, closed.reason);
+        let is_by_server = closed.reset_by == Some(client.other());
+        row.ended = ended(ends, syns, is_by_server, closed.reason);
         row.opened = Some(begin_name(closed, client));
         [row.from_client.end, row.from_server.end] = ends.map(|end| Some(end_name(end)));
         row
@@ -126,12 +133,12 @@ impl Listed {
 
     /// The row of a conversation of UDP.
     pub(super) fn udp_row(&self, last_ns: u64, reason: CloseReason) -> StreamRow {
-        self.row(self.opened.client, last_ns, reason)
+        self.row(last_ns, reason)
     }
 
-    fn row(&self, client: Sender, last_ns: u64, reason: CloseReason) -> StreamRow {
-        let Opened { number, ends, first_ns, .. } = self.opened;
-        let is_tcp = self.protocol == TCP;
+    fn row(&self, last_ns: u64, reason: CloseReason) -> StreamRow {
+        let Opened { number, ends, client, first_ns } = self.opened;
+        let is_tcp = self.protocol == StreamProtocol::Tcp;
         let [client_end, server_end]: [SocketAddr; 2] =
             [client, client.other()].map(|sender| ends[sender.index()]);
         let [from_client, from_server] = [client, client.other()].map(|sender| self.sides[sender.index()]);
@@ -139,7 +146,7 @@ impl Listed {
         StreamRow {
             id: if is_tcp { number.to_string() } else { format!("u{number}") },
             number,
-            protocol: if is_tcp { "tcp" } else { "udp" },
+            protocol: self.protocol.name(),
             client: client_end.ip(),
             client_port: client_end.port(),
             server: server_end.ip(),
@@ -157,15 +164,21 @@ impl Listed {
     }
 }
 
-/// The end of a connection whose client and server ended so, and of which these SYNs were captured.
-fn ended(ends: [Option<EndReason>; 2], [syn, answer]: [bool; 2], reason: CloseReason) -> &'static str {
+/// The end of a connection whose client and server ended so, and of which these SYNs were captured. A reset was the
+/// server's, if there was one and `is_by_server`.
+fn ended(
+    ends: [Option<EndReason>; 2],
+    [syn, answer]: [bool; 2],
+    is_by_server: bool,
+    reason: CloseReason,
+) -> &'static str {
     let any = |of: fn(EndReason) -> bool| ends.into_iter().flatten().any(of);
     let is_fin = |end: Option<EndReason>| end == Some(EndReason::Fin);
     let is_unanswered = syn && !answer && ends[1].is_none();
     match ends {
         _ if any(|end| matches!(end, EndReason::Capped(_))) => "capped",
         _ if any(|end| end == EndReason::Cutoff) => "cutoff",
-        _ if any(|end| end == EndReason::Reset) && is_unanswered => "refused",
+        _ if any(|end| end == EndReason::Reset) && is_unanswered && is_by_server => "refused",
         _ if any(|end| end == EndReason::Reset) => "reset",
         [one, other] if is_fin(one) && is_fin(other) => "fin",
         // The capture has one direction only.
@@ -205,10 +218,12 @@ mod tests {
             ([Some(Finished), Some(Finished)], both, "open"),
             ([Some(Cutoff), Some(Fin)], both, "cutoff"),
         ] {
-            assert_eq!(ended(ends, syns, CloseReason::InputEnded), expected, "{ends:?}");
+            assert_eq!(ended(ends, syns, true, CloseReason::InputEnded), expected, "{ends:?}");
         }
         let open = [Some(Finished); 2];
-        assert_eq!(ended(open, both, CloseReason::Idle), "idle");
-        assert_eq!(ended(open, both, CloseReason::Reused), "reused");
+        assert_eq!(ended(open, both, false, CloseReason::Idle), "idle");
+        assert_eq!(ended(open, both, false, CloseReason::Reused), "reused");
+        // The client gave the attempt up itself.
+        assert_eq!(ended([Some(Reset), None], first, false, CloseReason::InputEnded), "reset");
     }
 }
