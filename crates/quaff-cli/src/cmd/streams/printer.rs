@@ -41,11 +41,13 @@ pub(super) struct Printer {
     /// Bytes of a line in hexadecimal digits that is not full, and the offset of the first one.
     line: Vec<u8>,
     line_at: u64,
+    print: fn(&[u8]),
 }
 
 impl Printer {
     pub(super) fn new(form: Form, side: Option<Side>) -> Self {
-        Self { form, side, opened: None, last: None, out: Vec::new(), line: Vec::new(), line_at: 0 }
+        let (out, line, print) = (Vec::new(), Vec::new(), show::script);
+        Self { form, side, opened: None, last: None, out, line, line_at: 0, print }
     }
 
     fn side_of(&self, sender: Sender) -> Side {
@@ -101,7 +103,7 @@ impl Printer {
         if self.out.len() >= BUFFER_BYTES {
             // The last character stays: a line that is not ended has to be known.
             let rest = self.out.split_off(self.out.len() - 1);
-            show::script(&self.out);
+            (self.print)(&self.out);
             self.out = rest;
         }
     }
@@ -161,10 +163,9 @@ impl Printer {
             Form::Json => self.put_json(sender, time_ns, JsonContent::gap(offset, lost_bytes, cause)),
             Form::Text | Form::Hex => {
                 self.end_line();
-                self.words(&format!(
-                    "--- {lost_bytes} bytes are missing ({})",
-                    GapCause::NAMES[cause.index()]
-                ));
+                let words = if lost_bytes == 1 { "byte is" } else { "bytes are" };
+                let cause = GapCause::NAMES[cause.index()];
+                self.words(&format!("--- {lost_bytes} {words} missing ({cause})"));
             }
         }
     }
@@ -172,7 +173,7 @@ impl Printer {
     /// Prints what is not printed yet.
     fn finish(&mut self) {
         self.end_line();
-        show::script(&self.out);
+        (self.print)(&self.out);
         self.out.clear();
     }
 }
@@ -300,7 +301,7 @@ mod tests {
     #[test]
     fn gaps_and_empty_datagrams_are_not_collected_without_a_limit() {
         for form in [Form::Text, Form::Hex, Form::Json] {
-            let mut printer = printer(form, None);
+            let mut printer = Printer { print: |_| {}, ..printer(form, None) };
             for number in 0..2_000 {
                 let sender = if number % 2 == 0 { Sender::A } else { Sender::B };
                 let gap = Event::Gap { offset: number, lost_bytes: 1, cause: GapCause::Time };
