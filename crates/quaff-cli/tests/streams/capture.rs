@@ -57,7 +57,7 @@ impl Capture {
         self.frame(&frame, frame.len());
     }
 
-    /// A datagram of the client to a server and its port, or one that answers it, of which `cut` bytes were not captured.
+    /// A datagram of the client to a server and its port, or an answer, of which `cut` bytes were not captured.
     pub(crate) fn datagram(&mut self, is_client: bool, server: (Ipv4Addr, u16), payload: &[u8], cut: usize) {
         let [from, to] = if is_client { [self.client, server] } else { [server, self.client] };
         let ip = build::ipv4(from.0, to.0, 17, &[], &build::udp(from.1, to.1, payload));

@@ -1,5 +1,5 @@
-//! What `quaff streams follow` counts and prints is that of the one connection, and the list has the same client and no
-//! host that is in no packet.
+//! `quaff streams follow` counts and prints the one connection alone, and the list has the same client and no host that
+//! is in no packet.
 
 use crate::capture::{ACK, Capture, FIN, RST, SERVER_ADDRESS, SYN};
 use crate::support::{QUAFF, folder};

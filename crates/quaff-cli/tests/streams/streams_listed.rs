@@ -20,7 +20,8 @@ const STEP: usize = 10;
 /// Captures that are always compared: tunnels in UDP, and the payload of which tshark hides a part.
 const ALWAYS: [&str; 5] =
     ["dtls.pcap", "ptpv2.pcap", "reasm_segv_anon.pcapng", "teredo.pcap", "tls_change_cipher.pcap"];
-/// Those of them with GTP. tshark follows what is inside, or both as one: here both programs follow the outer datagrams.
+/// Those of them with GTP. tshark follows what is inside, or both as one: here both programs follow the outer
+/// datagrams.
 const WITH_GTP: [&str; 3] = ["dtls.pcap", "reasm_segv_anon.pcapng", "tls_change_cipher.pcap"];
 /// Protocols that tshark must not read: it writes addresses inside of Teredo in the place of the outer ones, and leaves
 /// the last bytes of a datagram of PTP away.
@@ -42,7 +43,7 @@ impl<'a> Case<'a> {
         Self { capture, name, decap, disabled: if has_gtp { &DISABLED } else { &DISABLED[..2] } }
     }
 
-    /// What `quaff streams WORDS` prints.
+    /// The output of `quaff streams WORDS`.
     fn quaff(&self, words: &[&str]) -> Vec<u8> {
         let mut quaff = Command::new(QUAFF);
         let done = quaff.arg("streams").args(words).args(self.decap).output().expect("quaff runs");

@@ -200,10 +200,10 @@ impl Tracker {
     #[inline]
     fn is_wanted(&self, read: &TrackRead) -> bool {
         // Segments of other connections decide which number the next one has; damaged ones decide nothing.
-        let is_damaged = self.plan.number.is_some() && read.kind != Kind::Segment;
+        let is_counted = self.plan.number.is_none() || read.kind == Kind::Segment;
         self.plan.tcp
             && self.plan.only.is_none_or(|only| read.key.ends() == only)
-            && !(is_damaged && !self.is_of_chosen(&read.key))
+            && (is_counted || self.is_of_chosen(&read.key))
     }
 
     /// True for a packet of the connection with the number of the plan, or between the selected endpoints before it.

@@ -57,8 +57,8 @@ pub trait ConnectionSink {
     #[inline]
     fn segment(&mut self, _place: u32, _sender: Sender) {}
 
-    /// A SYN or SYN-ACK shows which host opened the connection: often the one of [`Opened::client`], but not if a packet
-    /// of the server came first.
+    /// A SYN or SYN-ACK shows which host opened the connection: often the one of [`Opened::client`], but not if a
+    /// packet of the server came first.
     fn client(&mut self, _place: u32, _client: Sender) {}
 
     /// Receives the next event of the bytes that `sender` sent, caused by a packet at `time_ns`.

@@ -245,7 +245,7 @@ fn the_bytes_and_gaps_of_the_connection_with_a_number_are_counted_alone() {
     }
 }
 
-/// What a run by the number of a conversation counts: cut headers, and incomplete datagrams.
+/// The counters of a run by the number of a conversation: cut headers, and incomplete datagrams.
 fn lacking(plan: TrackPlan) -> (u64, u64) {
     const OTHER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 3);
     let mut run = Run::new(plan);
@@ -266,7 +266,7 @@ fn lacking(plan: TrackPlan) -> (u64, u64) {
 }
 
 #[test]
-fn what_other_conversations_lack_is_not_counted() {
+fn nothing_that_other_conversations_lack_is_counted() {
     let by = |udp_number| TrackPlan { udp_number, ..TrackPlan::default() };
     assert_eq!(lacking(by(None)), (1, 2));
     assert_eq!(lacking(by(Some(1))), (0, 1));

@@ -36,7 +36,7 @@ pub(super) struct Args {
     /// Capture file; '-' is stdin
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// A number of 'quaff streams list' with the same files and filters, such as 12 or u3, or the two ends in any order,
+    /// A number of 'quaff streams list' with the same files and filters, such as 12 or u3, or two ends in any order,
     /// such as '10.0.0.1:4711 10.0.0.2:80', 'udp 10.0.0.1:4711 → 10.0.0.2:53' or '[fd00::1]:4711 [fd00::2]:80'; without
     /// a protocol they are those of TCP
     #[arg(value_name = "CONNECTION", required = true, num_args = 1..)]

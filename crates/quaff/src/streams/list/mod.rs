@@ -104,8 +104,8 @@ impl List {
         }
     }
 
-    /// Counts the bytes that a conversation holds; names it when more change nothing, and the longest-held ones when all
-    /// hold too many.
+    /// Counts the bytes that a conversation holds; names it when more change nothing, and the longest-held ones when
+    /// all hold too many.
     fn settle(&mut self, protocol: StreamProtocol, place: u32) {
         let Some(Some(open)) = self.open[protocol.index()].get_mut(place as usize) else { return };
         let (holder, before) = (open.holder(protocol, place), open.held_bytes);
