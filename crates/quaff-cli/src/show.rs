@@ -17,6 +17,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind, IsTerminal as _, Write};
 use std::os::fd::AsFd;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Pause before another write to a stdout that takes nothing and does not wait.
@@ -24,6 +25,8 @@ const RETRY_PAUSE: Duration = Duration::from_millis(10);
 
 /// The first error of stdout, such as a full disk. Written once by the thread that printed, read at the end.
 static STDOUT_ERROR: OnceLock<io::Error> = OnceLock::new();
+/// A write to stdout has failed. A flag alone, so Relaxed.
+static HAS_STDOUT_FAILED: AtomicBool = AtomicBool::new(false);
 
 /// The stream that is not taken by packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,6 +162,11 @@ pub(crate) fn stdout_error() -> Option<String> {
     ))
 }
 
+/// False once a write to stdout has failed, also because its reader has stopped reading.
+pub(crate) fn takes_stdout() -> bool {
+    !HAS_STDOUT_FAILED.load(Ordering::Relaxed)
+}
+
 /// Stdout for a screen: what is drawn on it is harmless because a cell of a screen holds no control character.
 pub(crate) fn screen() -> io::Stdout {
     io::stdout()
@@ -180,11 +188,12 @@ pub(crate) fn out(write: impl FnOnce(&mut io::StdoutLock<'_>) -> io::Result<()>)
         true => Err(io::Error::from_raw_os_error(quaff_os::Errno::EBADF as i32)),
         false => write(&mut stdout).and_then(|()| stdout.flush()),
     };
-    if let Err(error) = done
-        && error.kind() != ErrorKind::BrokenPipe
-    {
-        // A later error is that of the same stdout.
-        let _ = STDOUT_ERROR.set(error);
+    if let Err(error) = done {
+        HAS_STDOUT_FAILED.store(true, Ordering::Relaxed);
+        if error.kind() != ErrorKind::BrokenPipe {
+            // A later error is that of the same stdout.
+            let _ = STDOUT_ERROR.set(error);
+        }
     }
 }
 

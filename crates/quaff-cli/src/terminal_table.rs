@@ -24,50 +24,88 @@ const NO_BREAK: &str = "\u{a0}";
 /// not fit, unless `all` is set.
 pub(crate) fn report_table(table: &Table, all: bool) -> String {
     let note = if table.note.is_empty() { String::new() } else { format!("\n{}", wrapped("", &table.note)) };
-    format!("{}\n{}{note}", wrapped("", &table.title), fitted(table, all))
+    format!("{}\n{}{note}", wrapped("", &table.title), fitted(table, width(), all))
 }
 
 /// A table of `columns`, each with its heading, whether it holds numbers, and its rank: columns of the highest rank are
 /// omitted first where the table does not fit, those of rank 0 never.
 pub(crate) fn ranked(columns: &[(&str, bool, usize)], rows: impl Iterator<Item = Vec<String>>) -> String {
+    fitted(&table_of(columns, rows), width(), false)
+}
+
+/// As [`ranked`] on a terminal; words that must stay together are parted where not even the columns of rank 0 fit.
+/// Elsewhere all columns, and a line for each row, however long; the heading in the first one of several tables only.
+pub(crate) fn listed(
+    columns: &[(&str, bool, usize)],
+    rows: impl Iterator<Item = Vec<String>>,
+    is_first: bool,
+) -> String {
+    match terminal_columns() {
+        Some(_) => listed_in(width(), columns, rows),
+        None => one_list(&listed_in(u16::MAX, columns, rows), is_first),
+    }
+}
+
+/// A table as a part of a list: without its last border, and after the first one without its heading.
+fn one_list(table: &str, is_first: bool) -> String {
+    const HEADING_LINES: usize = 2;
+    let lines = table.lines().skip(if is_first { 0 } else { HEADING_LINES });
+    lines.filter(|line| !line.starts_with('─')).collect::<Vec<_>>().join("\n")
+}
+
+fn listed_in(width: u16, columns: &[(&str, bool, usize)], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let mut table = table_of(columns, rows);
+    if need(&table, 0) > usize::from(width) {
+        let cells = table.rows.iter_mut().flat_map(|row| &mut row.cells);
+        cells.for_each(|cell| *cell = cell.replace(NO_BREAK, " "));
+    }
+    fitted(&table, width, false)
+}
+
+/// The least width of the columns up to a rank.
+fn need(table: &Table, rank_max: usize) -> usize {
+    let cells = |at: usize| table.rows.iter().map(move |row| row.cells[at].as_str());
+    let columns = table.columns.iter().enumerate().filter(|(_, column)| column.rank <= rank_max);
+    columns.map(|(at, column)| width_min(&column.heading(), cells(at))).sum()
+}
+
+fn table_of(columns: &[(&str, bool, usize)], rows: impl Iterator<Item = Vec<String>>) -> Table {
     let column = |&(head, right, rank): &(&str, bool, usize)| {
         let head = head.to_owned();
         Column { group: String::new(), head, right, rank }
     };
     let row = |cells| Row { style: None, is_total: false, cells };
     let (columns, rows) = (columns.iter().map(column).collect(), rows.map(row).collect());
-    fitted(&Table { columns, rows, ..Table::default() }, false)
+    Table { columns, rows, ..Table::default() }
 }
 
-/// A table without its title and note, with the columns that fit.
-fn fitted(table: &Table, all: bool) -> String {
-    let room = usize::from(width());
-    let need = |table: &Table| -> usize {
-        let cells = |at: usize| table.rows.iter().map(move |row| row.cells[at].as_str());
-        table.columns.iter().enumerate().map(|(at, column)| width_min(&column.heading(), cells(at))).sum()
-    };
-    let table = table.clone().fitted(|table| all || need(table) <= room);
+/// A table without its title and note, with the columns that fit into `width`.
+fn fitted(table: &Table, width: u16, all: bool) -> String {
+    let room = usize::from(width);
+    let table = table.clone().fitted(|table| all || need(table, usize::MAX) <= room);
     let heads: Vec<_> = table.columns.iter().map(|column| column.heading()).collect();
     let heads: Vec<_> = heads.iter().map(String::as_str).collect();
     let right = (0..heads.len()).filter(|at| table.columns[*at].right);
-    laid_out(&heads, right, table.rows.iter().map(|row| row.cells.clone()))
+    laid_out(width, &heads, right, table.rows.iter().map(|row| row.cells.clone()))
 }
 
-/// A table of text under `heads`; the columns of `right` are aligned right.
-pub(crate) fn laid_out(
+/// A table of text under `heads` in `width` columns; the columns of `right` are aligned right.
+fn laid_out(
+    width: u16,
     heads: &[&str],
     right: impl Iterator<Item = usize>,
     rows: impl Iterator<Item = Vec<String>>,
 ) -> String {
     let rows: Vec<Vec<String>> = rows.collect();
     let mut drawn = empty(heads);
+    drawn.set_width(width);
     for row in &rows {
         drawn.add_row(row.iter().map(|cell| together(cell)));
     }
     let cells = |at: usize| rows.iter().filter_map(move |row| row.get(at)).map(String::as_str);
     let widths: Vec<usize> = heads.iter().enumerate().map(|(at, head)| width_min(head, cells(at))).collect();
     // Words are broken before lines are.
-    let fits = widths.iter().sum::<usize>() <= usize::from(width());
+    let fits = widths.iter().sum::<usize>() <= usize::from(width);
     for (at, width) in widths.iter().enumerate().filter(|_| fits) {
         if let Some(column) = drawn.column_mut(at) {
             column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(*width as u16 - 1)));
@@ -153,10 +191,39 @@ mod tests {
     }
 
     #[test]
+    fn words_that_stay_together_are_parted_where_there_is_no_room() {
+        let heads = [("number", true, 0), ("connection", false, 0), ("more", false, 1)];
+        let row = ["u1", "udp\u{a0}10.0.0.1:4711\u{a0}→\u{a0}10.0.0.2:53", "more"].map(String::from).to_vec();
+        let shown = |width: u16| listed_in(width, &heads, [row.clone()].into_iter());
+        for (width, has_more) in [(u16::MAX, true), (45, false)] {
+            let text = shown(width);
+            assert!(text.contains("udp 10.0.0.1:4711 → 10.0.0.2:53"), "{text}");
+            assert_eq!(text.contains("more"), has_more, "{text}");
+        }
+        let text = shown(40);
+        assert!(text.contains("10.0.0.1:4711") && text.contains("10.0.0.2:53"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 40), "{text}");
+    }
+
+    #[test]
+    fn tables_of_one_list_have_one_heading() {
+        let heads = [("number", true, 0), ("connection", false, 0)];
+        let table = listed_in(u16::MAX, &heads, [vec!["1".into(), "tcp".into()]].into_iter());
+        let lines = |is_first: bool| one_list(&table, is_first).lines().count();
+        assert_eq!((table.lines().count(), lines(true), lines(false)), (4, 3, 1), "{table}");
+        assert!(one_list(&table, false).contains("tcp"), "{table}");
+    }
+
+    #[test]
     fn words_are_not_broken_and_figures_stay_with_their_units() {
         let long = "a sentence of many words that does not fit into one line of any terminal that is not very wide indeed";
         let row = ["verdict", "1.99 µs", "20,000,000", long].map(String::from).to_vec();
-        let text = laid_out(&["what", "delay", "frames that were sent", "to know"], 1..3, [row].into_iter());
+        let text = laid_out(
+            width(),
+            &["what", "delay", "frames that were sent", "to know"],
+            1..3,
+            [row].into_iter(),
+        );
         for whole in ["verdict", "1.99 µs", "20,000,000", "sentence"] {
             assert!(text.contains(whole), "{whole}: {text}");
         }

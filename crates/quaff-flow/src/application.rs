@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`alpn`] | applications by ALPN protocol id |
 //! | [`quic`] | the ClientHello in QUIC Initial packets |
+//! | [`recognizer`] | one conversation, for readers that meter no flows |
 //!
 //! `quaff-wire` parses TLS, HTTP and DNS.
 //!
@@ -13,8 +14,10 @@
 
 mod alpn;
 mod quic;
+mod recognizer;
 
 pub(crate) use quic::{Decrypter, QuicClient};
+pub use recognizer::{QuicBudget, Recognizer};
 
 use crate::record::Application;
 use quaff_wire::application::{FieldReader, dns, http, name_text, preface, tls};

@@ -40,4 +40,5 @@ pub mod summary;
 mod table;
 mod wheel;
 
+pub use application::{QuicBudget, Recognizer};
 pub use meter::Meter;

@@ -222,7 +222,7 @@ impl Engine {
             tracked: self.tracker.as_ref().map(|tracker| Tracked {
                 track: *tracker.tally(),
                 streams: *tracker.streams(),
-                fragments: core.datagrams.iter().fold(*tracker.fragments(), |mut sum, datagrams| {
+                fragments: core.datagrams.iter().fold(tracker.fragments(), |mut sum, datagrams| {
                     sum += *datagrams.tally();
                     sum
                 }),

@@ -36,6 +36,14 @@ impl StreamLane {
         &self.tally
     }
 
+    /// Continues with other counters, if `is_wanted`: those of one connection instead of all others.
+    #[inline]
+    pub(crate) fn swap_tally_if(&mut self, is_wanted: bool, tally: &mut StreamTally) {
+        if is_wanted {
+            std::mem::swap(&mut self.tally, tally);
+        }
+    }
+
     /// Bytes charged for held data: at most the lane's limit, plus some records.
     pub fn used_bytes(&self) -> u64 {
         self.memory.used_bytes()
@@ -58,20 +66,25 @@ pub struct Conversation {
     a: HalfStream,
     b: HalfStream,
     client: Option<Sender>,
-    /// A reset was captured that the receiver accepts, unless it has reasons to ignore it.
-    is_reset: bool,
+    /// The host whose reset was captured, one that the receiver accepts unless it has reasons to ignore it.
+    reset_by: Option<Sender>,
 }
 
 impl Conversation {
     /// Creates a connection of two hosts, each with its reassembly policy.
     pub fn new(host_a: StreamPolicy, host_b: StreamPolicy) -> Self {
         // The policy of the receiver applies.
-        Self { a: HalfStream::new(host_b), b: HalfStream::new(host_a), client: None, is_reset: false }
+        Self { a: HalfStream::new(host_b), b: HalfStream::new(host_a), client: None, reset_by: None }
     }
 
     /// The host that opened the connection, if its SYN or the SYN-ACK was seen.
     pub fn client(&self) -> Option<Sender> {
         self.client
+    }
+
+    /// The host that reset the connection.
+    pub(crate) fn reset_by(&self) -> Option<Sender> {
+        self.reset_by
     }
 
     /// True if the SYN of this host was captured.
@@ -88,7 +101,7 @@ impl Conversation {
 
     /// True if every direction in which a segment was seen has ended.
     pub fn is_closed(&self) -> bool {
-        if self.is_reset {
+        if self.reset_by.is_some() {
             return true;
         }
         let is_over = |half: &HalfStream| half.end().is_some() || !half.is_started();
@@ -97,7 +110,7 @@ impl Conversation {
 
     /// Time at which [`Self::tick`] must be called, ns; `u64::MAX` if nothing is held.
     pub fn due_ns(&self, lane: &StreamLane) -> u64 {
-        if self.is_reset {
+        if self.reset_by.is_some() {
             return u64::MAX;
         }
         self.a.due_ns(&lane.plan).min(self.b.due_ns(&lane.plan))
@@ -127,8 +140,10 @@ impl Conversation {
             return Outcome::Taken;
         }
         // A reset that came first was one of another connection.
-        self.is_reset &= self.a.is_started() || self.b.is_started();
-        let is_reset = self.is_reset;
+        if !self.a.is_started() && !self.b.is_started() {
+            self.reset_by = None;
+        }
+        let is_reset = self.reset_by.is_some();
         let (own, other) = self.halves(sender);
         if !is_syn && (own.is_open_to_agreement() || other.is_open_to_agreement()) {
             agree(own, other, segment, lane);
@@ -171,7 +186,7 @@ impl Conversation {
         let is_known = own.is_started() && own.base() == segment.sequence.wrapping_add(1);
         // A capture may contain one direction completely before the other. After a reset, a SYN-ACK answers another
         // SYN.
-        let is_first = !own.is_started() && own.end().is_none() && !self.is_reset;
+        let is_first = !own.is_started() && own.end().is_none() && self.reset_by.is_none();
         let is_answer = segment.flags & ACK != 0 && is_first && other.base() == segment.acknowledgment;
         self.is_closed() && !is_known && !is_answer
     }
@@ -236,7 +251,7 @@ impl Conversation {
             lane.tally.resets_ignored += 1;
             return;
         }
-        self.is_reset = true;
+        self.reset_by.get_or_insert(sender);
     }
 
     /// Continues after a reset that the receiver has ignored: what came since then is that of a living connection.
@@ -248,7 +263,7 @@ impl Conversation {
         lane: &mut StreamLane,
         sink: &mut S,
     ) {
-        self.is_reset = false;
+        self.reset_by = None;
         lane.tally.resets_ignored += 1;
         for sender in [sender, sender.other()] {
             let (own, other) = self.halves(sender);
@@ -258,7 +273,7 @@ impl Conversation {
 
     /// Skips holes that have waited long enough at `now_ns`.
     pub fn tick<S: StreamSink + ?Sized>(&mut self, now_ns: u64, lane: &mut StreamLane, sink: &mut S) {
-        if self.is_reset {
+        if self.reset_by.is_some() {
             return;
         }
         for sender in [Sender::A, Sender::B] {
@@ -275,7 +290,7 @@ impl Conversation {
 
     /// Delivers all held bytes, with gaps in between, and ends both directions.
     pub fn finish<S: StreamSink + ?Sized>(&mut self, lane: &mut StreamLane, sink: &mut S) {
-        let reason = if self.is_reset { EndReason::Reset } else { EndReason::Finished };
+        let reason = if self.reset_by.is_some() { EndReason::Reset } else { EndReason::Finished };
         for sender in [Sender::A, Sender::B] {
             let (own, other) = self.halves(sender);
             own.flush(reason, &mut context(lane, sink, sender, 0, other.cost()));

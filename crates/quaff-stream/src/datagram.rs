@@ -1,9 +1,27 @@
 //! Fragmented packets as whole ones: a [`Defragmenter`] for callers that have headers of packets.
 
-use crate::fragment::{DatagramKey, Defragmenter, FragmentEvent, FragmentPacket, FragmentPlan, FragmentSink};
+use crate::fragment::{
+    DatagramKey, Defragmenter, DropReason, FragmentEvent, FragmentPacket, FragmentPlan, FragmentSink,
+};
 use crate::policy::FragmentPolicy;
 use crate::tally::FragmentTally;
 use quaff_wire::flow::FlowPacket;
+use std::net::IpAddr;
+
+/// The hosts whose incomplete datagrams are counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Watched {
+    #[default]
+    All,
+    /// Those between two hosts, in any order.
+    Hosts([IpAddr; 2]),
+    None,
+}
+
+/// True for the same two hosts in any order.
+pub(crate) fn is_same_pair([a, b]: [IpAddr; 2], other: [IpAddr; 2]) -> bool {
+    other == [a, b] || other == [b, a]
+}
 
 /// Puts the fragments of a lane together.
 #[derive(Debug)]
@@ -17,14 +35,25 @@ pub struct Datagrams {
 struct Whole {
     protocol: Option<u8>,
     payload: Vec<u8>,
+    watched: Watched,
+    /// Incomplete datagrams of the watched hosts.
+    incomplete: u64,
 }
 
 impl FragmentSink for Whole {
-    fn event(&mut self, _: &DatagramKey, event: FragmentEvent) {
-        if let FragmentEvent::Whole { protocol, payload, .. } = event {
-            self.protocol = Some(protocol);
-            self.payload.clear();
-            self.payload.extend_from_slice(payload);
+    fn event(&mut self, key: &DatagramKey, event: FragmentEvent) {
+        match event {
+            FragmentEvent::Whole { protocol, payload, .. } => {
+                self.protocol = Some(protocol);
+                self.payload.clear();
+                self.payload.extend_from_slice(payload);
+            }
+            FragmentEvent::Dropped { reason, .. } if reason != DropReason::Overlap => {
+                let hosts = key.datagram.addresses;
+                let is_watched = matches!(self.watched, Watched::Hosts(of) if is_same_pair(of, hosts));
+                self.incomplete += u64::from(is_watched);
+            }
+            _ => {}
         }
     }
 }
@@ -47,6 +76,19 @@ impl Datagrams {
     /// Counters of fragment bytes.
     pub fn tally(&self) -> &FragmentTally {
         self.defragmenter.tally()
+    }
+
+    /// Counts from now on the incomplete datagrams of these hosts alone.
+    pub(crate) fn watch(&mut self, watched: Watched) {
+        self.whole.watched = watched;
+    }
+
+    /// The counters of all fragments, or the incomplete datagrams of the hosts that were watched.
+    pub(crate) fn watched_tally(&self) -> FragmentTally {
+        match self.whole.watched {
+            Watched::All => *self.tally(),
+            _ => FragmentTally { expired: self.whole.incomplete, ..FragmentTally::default() },
+        }
     }
 
     /// Drops all incomplete datagrams.

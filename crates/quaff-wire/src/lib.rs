@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod application;
+mod base64;
 pub mod checksum;
 mod client;
 pub mod cut;
@@ -31,6 +32,7 @@ pub mod synth;
 pub mod tcpprep;
 pub mod tunnel;
 
+pub use base64::base64;
 pub use client::{RoleClassifier, RoleRule};
 pub use parse::ParseError;
 pub use record::{Append, INBOUND, OUTBOUND, Record};

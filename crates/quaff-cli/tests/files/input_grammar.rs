@@ -34,8 +34,8 @@ const READING: [(&str, &str, &str); 11] = [
 const FILTERING: [&str; 7] =
     ["capture", "split", "flows", "flows-top", "flows-report", "streams", "streams-extract"];
 
-/// A command that takes one file, and names of connections after it.
-const OTHERS: [&str; 1] = ["streams-follow"];
+/// A command that takes one file, and names of connections after it; and one whose rows are its JSON.
+const OTHERS: [&str; 2] = ["streams-follow", "streams-list"];
 
 /// The pages of commands with an argument or with -r that names files.
 fn pages() -> BTreeSet<String> {
@@ -139,6 +139,40 @@ fn each_command_takes_its_inputs_in_every_way() {
         }
     }
     assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn conversations_are_listed_and_followed_in_every_way() {
+    let dir = captures();
+    let ways: [(&[&str], u64); 8] = [
+        (&["a.pcapng"], 1),
+        (&["-r", "a.pcapng"], 1),
+        (&["ring"], 2),
+        (&["-r", "ring"], 2),
+        (&["-"], 1),
+        (&["a.pcapng.zst"], 1),
+        (&["-r", "a.pcapng.gz"], 1),
+        (&["a.pcapng.lz4"], 1),
+    ];
+    let of = |line: &str, inputs: &[&str]| {
+        let stdin = match inputs {
+            ["-"] => File::open(dir.path().join("a.pcapng")).unwrap().into(),
+            _ => Stdio::null(),
+        };
+        let done = quaff(dir.path(), line, inputs, stdin);
+        assert_eq!(done.status.code(), Some(0), "{line} {inputs:?}: {done:?}");
+        done
+    };
+    let expected = of("streams follow @ u1 --raw", &["a.pcapng"]).stdout;
+    assert!(!expected.is_empty());
+    for (inputs, files) in ways {
+        let listed = of("streams list @ --json", inputs);
+        let words = String::from_utf8_lossy(&listed.stderr).into_owned();
+        assert!(words.starts_with(&format!("{} packets, ", files * COUNT)), "{inputs:?}: {words}");
+        assert_eq!(of("streams follow @ u1 --raw", inputs).stdout, expected, "{inputs:?}");
+    }
+    let listed = of("streams list @ --json", &["a.pcapng", "-r", "ring", "not", "udp"]);
+    assert!(listed.stdout.is_empty(), "{listed:?}");
 }
 
 /// A recorder that has written a file of `dir`, and holds another one open with what it has read.

@@ -409,6 +409,23 @@ fn the_page_of_streams_has_the_fields_of_the_json() {
     shown.extend(of_lists.map(|field| format!("from_client.{field}")));
     shown.extend(of_bodies.map(|field| format!("from_client.bodies[].{field}")));
     compare_section("streams", "Index", &shown);
+    let mut shown = fields_of_lines("streams list all.pcap --json", dir.path());
+    shown.retain(|field| !field.starts_with("from_server."));
+    shown.insert("from_server".to_owned());
+    compare_section("streams", "List", &shown);
+    let mut shown = fields_of_lines("streams follow all.pcap 1 --json", dir.path());
+    shown.extend(["gap_bytes", "cause"].map(str::to_owned));
+    compare_section("streams", "follow", &shown);
+}
+
+/// The fields of the objects that `quaff LINE` prints in `dir`, one per line.
+fn fields_of_lines(line: &str, dir: &Path) -> BTreeSet<String> {
+    let done = Command::new(QUAFF).args(line.split(' ')).current_dir(dir).output().expect("quaff runs");
+    let mut shown = BTreeSet::new();
+    for line in String::from_utf8_lossy(&done.stdout).lines() {
+        fields(&serde_json::from_str(line).expect("JSON"), "", &mut shown);
+    }
+    shown
 }
 
 #[test]

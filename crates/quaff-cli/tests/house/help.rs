@@ -32,6 +32,7 @@ fn help_reads_as_it_did() {
         "streams",
         "streams extract",
         "streams follow",
+        "streams list",
         "nprobe",
         "bench",
         "bench capture",

@@ -50,6 +50,7 @@ fn a_limit_of_threads_is_an_error_with_advice_and_never_a_panic() {
         ("flows --read a.pcapng --csv x.csv", true),
         ("flows top --read a.pcapng --once", true),
         ("streams extract --read a.pcapng --dir x", true),
+        ("streams list a.pcapng", true),
         ("streams --read a.pcapng --script default", true),
         ("split --read a.pcapng -w x0 -w x1", true),
         ("merge a.pcapng b.pcapng -w m.pcapng", true),

@@ -23,7 +23,7 @@ enum Needs {
 use Needs::{Nothing, Root, Socket};
 
 /// Each command, with each kind of input, and what it needs. `FILE` is a capture, `OUT` a new path of the user.
-const COMMANDS: [(&str, Needs); 35] = [
+const COMMANDS: [(&str, Needs); 36] = [
     ("capture -i rx0 --buffer 64M -d 100ms -w OUT", Socket),
     ("capture --read FILE -w OUT", Nothing),
     ("split -i rx0 --buffer 64M -d 100ms -w OUT", Socket),
@@ -36,6 +36,7 @@ const COMMANDS: [(&str, Needs); 35] = [
     ("streams -i rx0 -d 100ms --script default", Socket),
     ("streams --read FILE --script default", Nothing),
     ("streams extract --read FILE --dir OUT", Nothing),
+    ("streams list FILE", Nothing),
     ("verify -i rx0 -d 100ms", Socket),
     ("verify FILE", Nothing),
     ("nprobe -i FILE -n none", Nothing),

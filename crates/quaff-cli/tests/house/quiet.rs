@@ -91,6 +91,7 @@ fn an_input_that_is_damaged_or_gone_is_reported_by_each_quiet_command() {
         "flows -qq --read FILE --csv OUT",
         "streams -qq --read FILE --script default --out OUT",
         "streams extract -qq --read FILE --dir OUT",
+        "streams list -q --json FILE",
         "split -qq --read FILE -w OUT",
         "merge -q FILE -w OUT",
     ] {

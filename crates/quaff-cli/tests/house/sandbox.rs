@@ -285,6 +285,8 @@ const ARGUMENTS: &[(&str, &str, Files)] = &[
     ("streams-extract", "--read", Parsed("streams extract --dir %/streams --overwrite --json --read @")),
     ("streams-extract", "--dir", Written),
     ("streams-follow", "", Parsed("streams follow @ 10.0.0.1:1000,10.0.0.2:80")),
+    ("streams-follow", "--read", Parsed("streams follow %/capture 10.0.0.1:1000,10.0.0.2:80 --read @")),
+    ("streams-list", "", Parsed("streams list @ --json")),
     ("replay", "", Parsed("replay -w %/replayed @ --json")),
     ("replay", "--read", Parsed("replay -w %/replayed -r @ --json")),
     ("replay", "", Parsed("replay -o ! --via auto @ --json")),

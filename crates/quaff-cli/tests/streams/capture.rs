@@ -6,6 +6,7 @@ use tempfile::TempDir;
 
 pub(crate) const FIN: u8 = 1;
 pub(crate) const SYN: u8 = 2;
+pub(crate) const RST: u8 = 4;
 pub(crate) const ACK: u8 = 16;
 pub(crate) const SERVER_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 
@@ -56,6 +57,14 @@ impl Capture {
         self.frame(&frame, frame.len());
     }
 
+    /// A datagram of the client to a server and its port, or an answer, of which `cut` bytes were not captured.
+    pub(crate) fn datagram(&mut self, is_client: bool, server: (Ipv4Addr, u16), payload: &[u8], cut: usize) {
+        let [from, to] = if is_client { [self.client, server] } else { [server, self.client] };
+        let ip = build::ipv4(from.0, to.0, 17, &[], &build::udp(from.1, to.1, payload));
+        let frame = build::ethernet(&[], 0x0800, &ip);
+        self.frame(&frame[..frame.len() - cut], frame.len());
+    }
+
     /// A whole connection: the client's text, then the server's, from the sequence number `at` on both sides.
     pub(crate) fn connection(&mut self, at: u32, text: &[u8], answer: &[u8]) {
         let [a, b] = [text, answer].map(|text| at + 1 + text.len() as u32);
@@ -75,6 +84,13 @@ impl Capture {
         self.client(ACK, [100, 100], b"first\n");
         self.client(ACK, [116, 100], b"third\n");
         self.server(ACK, [100, 122], b"");
+    }
+
+    /// The end of that connection.
+    pub(crate) fn close_connection_with_gap(&mut self) {
+        self.client(FIN | ACK, [122, 100], b"");
+        self.server(FIN | ACK, [100, 123], b"");
+        self.client(ACK, [123, 101], b"");
     }
 
     pub(crate) fn write(&self, dir: &TempDir) -> String {

@@ -275,7 +275,7 @@ fn one_connection_is_printed_in_the_order_of_its_bytes() {
     let hex = text(&quaff(&["follow", &input, ends, "--hex", "--side", "server"]).stdout);
     assert!(hex.contains("\n00000000  32 30 30 0d 0a 0d 0a "), "{hex}");
     for (args, words) in
-        [(&["--nth", "3"][..], "has 2 connections"), (&["-f", "port 81"], "has 0 connections")]
+        [(&["--nth", "3"][..], "has 2 TCP connections"), (&["-f", "port 81"], "has 0 TCP connections")]
     {
         let none = quaff(&[&["follow", &input, ends], args].concat());
         assert!(code(&none) == 2 && text(&none.stderr).contains(words), "{none:?}");
@@ -296,7 +296,8 @@ fn a_gap_is_a_line_of_its_own_in_text() {
 #[test]
 fn words_that_make_no_sense_are_refused_with_the_reason() {
     for (args, words) in [
-        (&["follow", "in.pcap", "udp 10.0.0.1:1 10.0.0.2:2"][..], "two ends"),
+        (&["follow", "in.pcap", "sctp 10.0.0.1:1 10.0.0.2:2"][..], "'sctp' has no streams"),
+        (&["follow", "in.pcap", "10.0.0.1:1"], "two ends"),
         (&["follow", "missing.pcap", "10.0.0.1:1 10.0.0.2:2"], "missing.pcap"),
         (&["extract", "--read", "missing.pcap", "--dir", "."], "missing.pcap"),
         (&["extract", "--read", "a", "--dir", ".", "--policy", "plan9"], "hpux11"),

@@ -16,21 +16,21 @@ use std::process::Command;
 const AT_ONCE: [usize; 2] = [60, 500];
 
 /// Two ends in any order.
-type Ends = BTreeSet<String>;
+pub(crate) type Ends = BTreeSet<String>;
 
 /// The bytes of each side, by its end.
-type Sides = BTreeMap<String, Vec<u8>>;
+pub(crate) type Sides = BTreeMap<String, Vec<u8>>;
 
 /// A connection with data.
 #[derive(Debug)]
-struct Connection {
-    sides: Sides,
+pub(crate) struct Connection {
+    pub(crate) sides: Sides,
     /// Bytes of it are not in the capture.
     has_gaps: bool,
 }
 
 /// The connections of a capture, in the order of their first packets, by their ends.
-type Streams = BTreeMap<Ends, Vec<Connection>>;
+pub(crate) type Streams = BTreeMap<Ends, Vec<Connection>>;
 
 fn add(streams: &mut Streams, sides: Sides, has_gaps: bool) {
     if sides.values().any(|bytes| !bytes.is_empty()) {
@@ -65,19 +65,25 @@ fn extracted(capture: &Path) -> Streams {
     streams
 }
 
-/// The connections that tshark follows.
-fn followed(capture: &Path) -> Streams {
+/// The connections that tshark follows; `protocol` is `tcp` or `udp`. Packets of the protocols that are `disabled` are
+/// bytes of what carries them.
+pub(crate) fn followed(capture: &Path, protocol: &str, disabled: &[&str]) -> Streams {
     let mut streams = Streams::new();
     let (mut first, mut at_once) = (0, AT_ONCE[0]);
     loop {
         let mut tshark = Command::new("tshark");
-        tshark.arg("-r").arg(capture).args(["-q", "-z", "io,stat,0,MAX(tcp.stream)tcp.stream"]);
+        tshark.arg("-r").arg(capture).args([
+            "-q",
+            "-z",
+            &format!("io,stat,0,MAX({protocol}.stream){protocol}.stream"),
+        ]);
+        tshark.args(disabled.iter().flat_map(|name| ["--disable-protocol", name]));
         for stream in first..first + at_once {
-            tshark.args(["-z", &format!("follow,tcp,raw,{stream}")]);
+            tshark.args(["-z", &format!("follow,{protocol},raw,{stream}")]);
         }
         let done = tshark.output().expect("tshark runs");
         let printed = String::from_utf8_lossy(&done.stdout);
-        let found = parsed(&printed);
+        let found = parsed(&printed, protocol);
         // Streams without data have no number there.
         let is_last = last_stream(&printed).map_or(found.is_empty(), |last| last < first + at_once);
         // Taps are printed in any order.
@@ -89,7 +95,7 @@ fn followed(capture: &Path) -> Streams {
     }
 }
 
-/// The largest number of a TCP stream in the capture: the row `| 0.0 <> 204.7 | 2033 |` of tshark's statistics. There
+/// The largest number of a stream in the capture: the row `| 0.0 <> 204.7 | 2033 |` of tshark's statistics. There
 /// is none if all packets have the same time.
 fn last_stream(text: &str) -> Option<usize> {
     let row = text.lines().find(|line| line.contains("<>"))?;
@@ -97,9 +103,9 @@ fn last_stream(text: &str) -> Option<usize> {
 }
 
 /// The streams of tshark's output, by number. Lines of the second node are indented.
-fn parsed(text: &str) -> BTreeMap<usize, Sides> {
+fn parsed(text: &str, protocol: &str) -> BTreeMap<usize, Sides> {
     let mut found = BTreeMap::new();
-    for part in text.split("Filter: tcp.stream eq ").skip(1) {
+    for part in text.split(&format!("Filter: {protocol}.stream eq ")).skip(1) {
         let mut lines = part.lines().take_while(|line| !line.starts_with("==="));
         let number: usize = lines.next().and_then(|line| line.trim().parse().ok()).expect("a number");
         let mut node = || lines.next().and_then(|line| line.split_once(": ")).map(|(_, end)| end.to_owned());
@@ -142,7 +148,7 @@ fn agree(ours: &Connection, theirs: &Connection) -> bool {
 
 /// The connections that differ, and all that are in the capture, each `FILE END END`.
 fn differences(capture: &Path) -> [BTreeSet<String>; 2] {
-    let (ours, theirs) = (extracted(capture), followed(capture));
+    let (ours, theirs) = (extracted(capture), followed(capture, "tcp", &[]));
     let name = capture.file_name().expect("a name").to_string_lossy();
     let both: BTreeSet<&Ends> = ours.keys().chain(theirs.keys()).collect();
     let none = Vec::new();
@@ -164,7 +170,7 @@ fn known() -> BTreeSet<String> {
     lines.map(|line| line.split(" | ").next().unwrap_or_default().trim().to_owned()).collect()
 }
 
-fn captures() -> Vec<PathBuf> {
+pub(crate) fn captures() -> Vec<PathBuf> {
     let dir = testing::captures();
     let listed = std::fs::read_dir(dir.join("protocols")).into_iter().flatten().flatten();
     let is_capture = |path: &PathBuf| path.extension().is_some_and(|suffix| suffix != "txt");

@@ -1,30 +1,36 @@
-//! Finds the connection of each segment, also of fragmented ones; starts connections, and ends expired ones.
+//! Finds the connection of each segment, also of fragmented ones; starts connections, and ends expired ones. UDP
+//! conversations too, if they are requested.
 //!
 //! | module | task |
 //! |---|---|
+//! | `plan` | limits and rules |
+//! | `sink` | what the caller receives |
 //! | `read` | the headers of packets |
 //! | `table` | connections by key, and by the time of their last packets |
+//! | `udp` | the conversations of UDP |
 //! | `tally` | packets and connections by their fate |
 //!
 //! Time is packet time. A connection ends when it is idle, some time after both directions have ended, when another one
 //! starts between the same endpoints, or when the table is full and it is the longest-idle one.
 
+mod plan;
 mod read;
+mod sink;
 mod table;
 mod tally;
+mod udp;
 
 pub use crate::key::{Ends, sorted};
+pub use plan::TrackPlan;
 pub use read::{TrackPacket, TrackRead, TrackReader};
+pub use sink::{Closed, ConnectionSink, Opened, UdpPayload};
 pub use tally::{CloseReason, TrackTally};
 
 use crate::attempt::Attempt;
 use crate::conversation::{Conversation, Outcome, StreamLane};
-use crate::datagram::{Datagram, Datagrams};
+use crate::datagram::{Datagram, Datagrams, Watched};
 use crate::event::{Event, Segment, Sender, StreamSink};
-use crate::fragment::FragmentPlan;
 use crate::key::Key;
-use crate::plan::StreamPlan;
-use crate::policy::PolicyMap;
 use crate::tally::{FragmentTally, StreamTally};
 use quaff_wire::flow::FlowPacket;
 use quaff_wire::net::TCP;
@@ -32,91 +38,12 @@ use quaff_wire::net::agreement::{ACK, Numbers, SYN};
 use read::Kind;
 use std::collections::VecDeque;
 use table::{State, Table, Tracked};
+use udp::{UdpFate, UdpTable};
 
 /// Maximum number of entries of ended connections that may stay in the wait queues.
 const DUE_SPARE: usize = 1024;
 /// Distance in the queue between the connection whose holes are skipped and the prefetched one.
 const DUE_AHEAD: usize = 4;
-
-/// Limits and rules of a [`Tracker`].
-#[derive(Debug, Clone, PartialEq)]
-pub struct TrackPlan {
-    pub stream: StreamPlan,
-    pub fragment: FragmentPlan,
-    /// Policies by the receiver's address.
-    pub policies: PolicyMap,
-    /// Maximum number of connections: 240 bytes each, plus 200 for each direction that has had a hole.
-    pub connections_max: u32,
-    /// Idle time after which a connection ends, ns.
-    pub idle_ns: u64,
-    /// The same once both directions have ended, ns: late packets still belong to it.
-    pub closed_ns: u64,
-    /// Process only packets between these endpoints.
-    pub only: Option<Ends>,
-}
-
-impl Default for TrackPlan {
-    /// Defaults for files, which can wait: a hole waits as long as a sender retransmits (120 s, Linux), an acknowledged
-    /// one as long as queues and interfaces may differ, an ended connection as long as its ports may not be reused (60
-    /// s, Linux), and an idle one as long as a NAT must keep it (RFC 5382).
-    fn default() -> Self {
-        Self {
-            stream: StreamPlan {
-                hole_wait_ns: 120_000_000_000,
-                ack_wait_ns: 1_000_000_000,
-                ..StreamPlan::default()
-            },
-            fragment: FragmentPlan::default(),
-            policies: PolicyMap::default(),
-            connections_max: 1 << 18,
-            idle_ns: 124 * 60 * 1_000_000_000,
-            closed_ns: 60_000_000_000,
-            only: None,
-        }
-    }
-}
-
-/// A connection at its start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Opened {
-    /// Number in the order of first packets, from 1.
-    pub number: u64,
-    /// Endpoints A and B.
-    pub ends: Ends,
-    /// The host that opened it, judging by its first segment: the sender, except for a SYN-ACK.
-    pub client: Sender,
-    /// Time of the first packet, ns since 1970.
-    pub first_ns: u64,
-}
-
-/// A connection at its end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Closed {
-    /// The host that opened it, if its SYN or the SYN-ACK was captured.
-    pub client: Option<Sender>,
-    /// True for each endpoint whose SYN was captured: A, B.
-    pub syns: [bool; 2],
-    /// Time of the last packet, ns since 1970.
-    pub last_ns: u64,
-    pub reason: CloseReason,
-}
-
-/// Receives connections and their events. `place` is the index of a connection while it exists, below
-/// [`TrackPlan::connections_max`].
-pub trait ConnectionSink {
-    /// A connection starts.
-    fn begin(&mut self, place: u32, opened: &Opened);
-
-    /// A segment of the connection arrived; its events follow.
-    #[inline]
-    fn segment(&mut self, _place: u32, _sender: Sender) {}
-
-    /// Receives the next event of the bytes that `sender` sent, caused by a packet at `time_ns`.
-    fn event(&mut self, place: u32, sender: Sender, time_ns: u64, event: Event);
-
-    /// A connection ends, after the last events of both directions.
-    fn end(&mut self, place: u32, closed: &Closed);
-}
 
 /// Passes on the events of a connection.
 struct Passing<'a, S: ?Sized> {
@@ -155,7 +82,11 @@ pub struct Tracker {
     reader: TrackReader,
     lane: StreamLane,
     datagrams: Datagrams,
-    table: Table,
+    table: Table<Tracked>,
+    udp: Option<Box<UdpTable>>,
+    /// The counters of the connection with the number of the plan, and its key once it has begun.
+    chosen: StreamTally,
+    chosen_key: Option<Key>,
     /// Connections with held bytes, by the time at which they have waited long enough: those with an acknowledged hole,
     /// and the others, which wait longer. Entries may be stale.
     due: [VecDeque<Due>; 2],
@@ -166,15 +97,21 @@ pub struct Tracker {
 impl Tracker {
     /// Creates an empty tracker. `secret` keys the hash of its table: random, and unknown to senders.
     pub fn new(plan: TrackPlan, secret: u64) -> Self {
+        let plan = TrackPlan { only: plan.only.map(sorted), ..plan };
+        let mut datagrams = Datagrams::new(plan.fragment);
+        datagrams.watch(plan.watched(plan.number));
         Self {
             reader: TrackReader::new(secret),
             lane: StreamLane::new(plan.stream, None),
-            datagrams: Datagrams::new(plan.fragment),
+            datagrams,
             table: Table::new(secret),
+            udp: plan.udp.then(|| Box::new(UdpTable::new(&plan, secret))),
+            chosen: StreamTally::default(),
+            chosen_key: None,
             due: Default::default(),
             tally: TrackTally::default(),
             last_ns: 0,
-            plan: TrackPlan { only: plan.only.map(sorted), ..plan },
+            plan,
         }
     }
 
@@ -183,14 +120,16 @@ impl Tracker {
         &self.tally
     }
 
-    /// Counters of stream bytes.
+    /// Counters of stream bytes: of all connections, or of the one with the number of the plan.
     pub fn streams(&self) -> &StreamTally {
-        self.lane.tally()
+        if self.plan.number.is_some() { &self.chosen } else { self.lane.tally() }
     }
 
-    /// Counters of fragment bytes.
-    pub fn fragments(&self) -> &FragmentTally {
-        self.datagrams.tally()
+    /// Counters of fragment bytes; by a number in the plan, of the incomplete datagrams between its hosts alone.
+    pub fn fragments(&self) -> FragmentTally {
+        let mut tally = self.datagrams.watched_tally();
+        tally += self.udp.as_ref().map_or(FragmentTally::default(), |udp| udp.fragments());
+        tally
     }
 
     /// Processes a packet.
@@ -225,7 +164,7 @@ impl Tracker {
         self.last_ns = time_ns;
         self.end_old(time_ns, sink);
         match read.kind {
-            Kind::NotTcp => self.tally.not_tcp += 1,
+            Kind::NotTcp => self.not_tcp(packet, sink),
             Kind::NotIp => self.tally.not_ip += 1,
             Kind::Truncated => self.tally.truncated += 1,
             Kind::Damaged => self.tally.damaged += 1,
@@ -243,6 +182,9 @@ impl Tracker {
     /// Ends all connections. Held bytes are delivered, with gaps in between.
     pub fn finish<S: ConnectionSink + ?Sized>(&mut self, sink: &mut S) {
         self.datagrams.finish();
+        if let Some(udp) = &mut self.udp {
+            udp.finish(&mut self.tally, sink);
+        }
         // In the order of first packets, so that the same input gives the same output.
         let mut places: Vec<(u64, u32)> = Vec::with_capacity(self.table.len());
         for place in 0..self.table.places() {
@@ -257,13 +199,47 @@ impl Tracker {
     /// False for a packet of a connection that is not selected.
     #[inline]
     fn is_wanted(&self, read: &TrackRead) -> bool {
-        self.plan.only.is_none_or(|only| read.key.ends() == only)
+        // Segments of other connections decide which number the next one has; damaged ones decide nothing.
+        let is_counted = self.plan.number.is_none() || read.kind == Kind::Segment;
+        self.plan.tcp
+            && self.plan.only.is_none_or(|only| read.key.ends() == only)
+            && (is_counted || self.is_of_chosen(&read.key))
+    }
+
+    /// True for a packet of the connection with the number of the plan, or between the selected endpoints before it.
+    #[cold]
+    fn is_of_chosen(&self, key: &Key) -> bool {
+        let is_next = self.plan.number == Some(self.tally.connections + 1);
+        match self.chosen_key {
+            Some(chosen) => chosen == *key,
+            None => self.plan.only.is_some() && is_next && self.table.len() == 0,
+        }
+    }
+
+    /// Processes a packet that is not TCP.
+    #[inline]
+    fn not_tcp<S: ConnectionSink + ?Sized>(&mut self, packet: &TrackPacket, sink: &mut S) {
+        let fate = match &mut self.udp {
+            Some(udp) => udp.take(packet, (&self.plan, &mut self.tally), sink),
+            None => UdpFate::NotUdp,
+        };
+        match fate {
+            UdpFate::NotUdp => self.tally.not_tcp += 1,
+            UdpFate::Unselected => self.tally.unselected += 1,
+            UdpFate::Truncated => self.tally.truncated += 1,
+            UdpFate::Damaged => self.tally.damaged += 1,
+            UdpFate::Taken => self.tally.datagrams += 1,
+        }
     }
 
     #[cold]
     fn fragment<S: ConnectionSink + ?Sized>(&mut self, packet: &TrackPacket, sink: &mut S) {
         let TrackPacket { bytes, wire_bytes, linktype, time_ns } = *packet;
         let Ok(read) = FlowPacket::read(bytes, wire_bytes, linktype) else { return };
+        if !self.plan.tcp || !self.plan.has_hosts(read.addresses) {
+            self.tally.unselected += 1;
+            return;
+        }
         self.tally.fragments += 1;
         let policy = self.plan.policies.of(read.addresses[1]).fragment;
         let whole = self.datagrams.take(&read, (bytes, wire_bytes), time_ns, policy);
@@ -325,13 +301,21 @@ impl Tracker {
             return Outcome::IsNewConnection;
         }
         sink.segment(place, sender);
-        let ignored = self.lane.tally().syns_ignored;
+        let is_chosen = self.plan.number == Some(tracked.number);
+        self.lane.swap_tally_if(is_chosen, &mut self.chosen);
+        let (ignored, client) = (self.lane.tally().syns_ignored, tracked.conversation.client());
         let passing = &mut Passing { place, time_ns: segment.time_ns, sink };
         let outcome = tracked.conversation.segment(sender, segment, &mut self.lane, passing);
+        let is_syn_ignored = self.lane.tally().syns_ignored > ignored;
+        self.lane.swap_tally_if(is_chosen, &mut self.chosen);
         if outcome == Outcome::IsNewConnection {
             return outcome;
         }
-        if self.lane.tally().syns_ignored > ignored {
+        let opener = tracked.conversation.client();
+        if let Some(opener) = opener.filter(|_| opener != client) {
+            sink.client(place, opener);
+        }
+        if is_syn_ignored {
             let is_far = tracked.conversation.is_far(sender, segment, &self.lane);
             tracked.attempt = Some(Attempt::of(sender, segment, is_far));
         } else if segment.flags & SYN != 0 {
@@ -370,14 +354,13 @@ impl Tracker {
         let policies = ends.map(|end| self.plan.policies.of(end.ip()).stream);
         self.tally.connections += 1;
         let number = self.tally.connections;
-        let place = self.table.insert(Tracked {
-            key,
-            conversation: Conversation::new(policies[0], policies[1]),
-            number,
-            last_ns: first_ns,
-            attempt: None,
-            due_ns: u64::MAX,
-        });
+        if self.plan.number == Some(number) {
+            self.chosen_key = Some(key);
+            self.datagrams.watch(Watched::Hosts(ends.map(|end| end.ip())));
+        }
+        let conversation = Conversation::new(policies[0], policies[1]);
+        let tracked = Tracked { conversation, number, last_ns: first_ns, attempt: None, due_ns: u64::MAX };
+        let place = self.table.insert(key, tracked, first_ns);
         self.tally.connections_high = self.tally.connections_high.max(self.table.len() as u64);
         sink.begin(place, &Opened { number, ends, client, first_ns });
         place
@@ -398,11 +381,19 @@ impl Tracker {
             _ => reason.unwrap_or(CloseReason::InputEnded),
         };
         let passing = &mut Passing { place, time_ns: now_ns, sink };
+        let is_chosen = self.plan.number == Some(tracked.number);
+        self.lane.swap_tally_if(is_chosen, &mut self.chosen);
         tracked.conversation.finish(&mut self.lane, passing);
+        self.lane.swap_tally_if(is_chosen, &mut self.chosen);
+        if is_chosen {
+            self.chosen_key = None;
+            self.datagrams.watch(Watched::None);
+        }
         self.tally.ended[reason as usize] += 1;
         let Tracked { conversation, last_ns, .. } = tracked;
         let syns = [Sender::A, Sender::B].map(|sender| conversation.has_syn(sender));
-        sink.end(place, &Closed { client: conversation.client(), syns, last_ns, reason });
+        let (client, reset_by) = (conversation.client(), conversation.reset_by());
+        sink.end(place, &Closed { client, syns, reset_by, last_ns, reason });
     }
 
     /// Ends connections that have expired at `now_ns`, and skips holes that have waited long enough.
@@ -416,6 +407,9 @@ impl Tracker {
                 }
                 self.end(place, now_ns, Some(CloseReason::Idle), sink);
             }
+        }
+        if let Some(udp) = &mut self.udp {
+            udp.end_old(now_ns, &mut self.tally, sink);
         }
         for queue in 0..self.due.len() {
             while self.due[queue].front().is_some_and(|due| due.due_ns <= now_ns) {
@@ -434,7 +428,10 @@ impl Tracker {
         let Due { place, number, .. } = due;
         let Some(tracked) = self.table.get(place).filter(|tracked| due.is_of(tracked)) else { return };
         let passing = &mut Passing { place, time_ns: now_ns, sink };
+        let is_chosen = self.plan.number == Some(number);
+        self.lane.swap_tally_if(is_chosen, &mut self.chosen);
         tracked.conversation.tick(now_ns, &mut self.lane, passing);
+        self.lane.swap_tally_if(is_chosen, &mut self.chosen);
         let due_ns = tracked.conversation.due_ns(&self.lane);
         tracked.due_ns = due_ns;
         if due_ns != u64::MAX {

@@ -1,4 +1,5 @@
-//! The connections of a lane by key, in two lists (open, closed) by the time of their last packets.
+//! The connections of a lane by key, in two lists (open, closed) by the time of their last packets; the UDP
+//! conversations of a lane in a table of their own.
 //!
 //! A connection moves to the end of its list once it has been idle for a second, so the order is accurate to a second,
 //! and most packets touch no neighbour.
@@ -12,12 +13,11 @@ use quaff_wire::flow::FlowIndex;
 /// Index of no connection.
 const NONE: u32 = u32::MAX;
 /// Idle time after which a connection moves in its list, ns.
-const STEP_NS: u64 = 1_000_000_000;
+pub(super) const STEP_NS: u64 = 1_000_000_000;
 
 /// A connection in the table.
 #[derive(Debug)]
 pub(super) struct Tracked {
-    pub(super) key: Key,
     pub(super) conversation: Conversation,
     /// Number in the order of first packets, from 1.
     pub(super) number: u64,
@@ -35,8 +35,9 @@ pub(super) enum State {
 }
 
 #[derive(Debug)]
-struct Slot {
-    tracked: Option<Tracked>,
+struct Slot<T> {
+    key: Key,
+    tracked: Option<T>,
     state: State,
     /// Time by which it is sorted in its list, ns.
     touched_ns: u64,
@@ -51,17 +52,17 @@ struct List {
     last: u32,
 }
 
-/// The connections.
+/// The connections, with a record `T` of each.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(super) struct Table<T> {
     index: FlowIndex,
-    slots: Vec<Slot>,
+    slots: Vec<Slot<T>>,
     free: Vec<u32>,
     lists: [List; 2],
     secret: u64,
 }
 
-impl Table {
+impl<T> Table<T> {
     /// Creates an empty table. `secret` keys its hash: random, and unknown to the senders of packets.
     pub(super) fn new(secret: u64) -> Self {
         let lists = [List { first: NONE, last: NONE }; 2];
@@ -71,16 +72,17 @@ impl Table {
     /// The connection with this key, whose hash is `hash`.
     #[inline]
     pub(super) fn find(&self, key: &Key, hash: u32) -> Option<u32> {
-        let is_it = |place: u32| {
-            let tracked = self.slots[place as usize].tracked.as_ref();
-            tracked.is_some_and(|tracked| tracked.key == *key)
-        };
-        self.index.find(hash, is_it)
+        self.index.find(hash, |place: u32| self.slots[place as usize].key == *key)
     }
 
     #[inline]
-    pub(super) fn get(&mut self, place: u32) -> Option<&mut Tracked> {
+    pub(super) fn get(&mut self, place: u32) -> Option<&mut T> {
         self.slots.get_mut(place as usize)?.tracked.as_mut()
+    }
+
+    /// The key of a connection.
+    pub(super) fn key(&self, place: u32) -> Option<Key> {
+        self.slots.get(place as usize).map(|slot| slot.key)
     }
 
     /// Number of connections.
@@ -99,10 +101,11 @@ impl Table {
         self.slots.get(place as usize).map(|slot| (place, slot.touched_ns))
     }
 
-    /// Adds an open connection.
-    pub(super) fn insert(&mut self, tracked: Tracked) -> u32 {
-        let (hash, touched_ns) = (tracked.key.hash(self.secret), tracked.last_ns);
-        let slot = Slot { tracked: Some(tracked), state: State::Open, touched_ns, before: NONE, after: NONE };
+    /// Adds an open connection whose last packet came at `touched_ns`.
+    pub(super) fn insert(&mut self, key: Key, tracked: T, touched_ns: u64) -> u32 {
+        let hash = key.hash(self.secret);
+        let (state, tracked) = (State::Open, Some(tracked));
+        let slot = Slot { key, tracked, state, touched_ns, before: NONE, after: NONE };
         let place = match self.free.pop() {
             Some(place) => {
                 self.slots[place as usize] = slot;
@@ -156,18 +159,19 @@ impl Table {
     #[inline]
     fn prefetch_after(&self, place: u32) {
         let Some(next) = self.slots.get(self.slots[place as usize].after as usize) else { return };
-        if let Some(tracked) = &next.tracked {
-            prefetch_value(self.index.line(tracked.key.hash(self.secret)));
+        if next.tracked.is_some() {
+            prefetch_value(self.index.line(next.key.hash(self.secret)));
         }
         self.prefetch(next.after);
     }
 
     /// Removes and returns a connection.
-    pub(super) fn remove(&mut self, place: u32) -> Option<Tracked> {
+    pub(super) fn remove(&mut self, place: u32) -> Option<T> {
         self.slots.get(place as usize)?;
         self.prefetch_after(place);
-        let tracked = self.slots.get_mut(place as usize)?.tracked.take()?;
-        self.index.remove(tracked.key.hash(self.secret), place);
+        let slot = self.slots.get_mut(place as usize)?;
+        let (key, tracked) = (slot.key, slot.tracked.take()?);
+        self.index.remove(key.hash(self.secret), place);
         self.unlink(place);
         self.free.push(place);
         Some(tracked)

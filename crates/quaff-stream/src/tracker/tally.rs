@@ -11,6 +11,8 @@ pub struct TrackTally {
     pub segments: u64,
     /// TCP fragments.
     pub fragments: u64,
+    /// Packets of UDP conversations, fragments too.
+    pub datagrams: u64,
     /// Packets without an IP header.
     pub not_ip: u64,
     pub not_tcp: u64,
@@ -28,18 +30,23 @@ pub struct TrackTally {
     pub ended: [u64; CloseReason::COUNT],
     /// Maximum number of concurrent connections.
     pub connections_high: u64,
+    /// UDP conversations.
+    pub udp: u64,
+    /// Ended UDP conversations, by [`CloseReason`].
+    pub udp_ended: [u64; CloseReason::COUNT],
 }
 
 add_fields!(TrackTally:
-    packets, segments, fragments, not_ip, not_tcp, truncated, damaged, unselected, segments_whole,
-    connections, ended, connections_high
+    packets, segments, fragments, datagrams, not_ip, not_tcp, truncated, damaged, unselected, segments_whole,
+    connections, ended, connections_high, udp, udp_ended
 );
 
 impl TrackTally {
     /// True if every packet is counted exactly once.
     pub fn is_balanced(&self) -> bool {
-        let Self { segments, fragments, not_ip, not_tcp, truncated, damaged, unselected, .. } = *self;
-        self.packets == segments + fragments + not_ip + not_tcp + truncated + damaged + unselected
+        let Self { segments, fragments, datagrams, not_ip, not_tcp, truncated, damaged, unselected, .. } =
+            *self;
+        self.packets == segments + fragments + datagrams + not_ip + not_tcp + truncated + damaged + unselected
     }
 }
 

@@ -18,4 +18,5 @@ mod proof;
 mod random;
 mod strays;
 mod tracker;
+mod udp;
 mod witnesses;

@@ -21,6 +21,8 @@ const SERVER: (Ipv4Addr, u16) = (Ipv4Addr::new(10, 0, 0, 2), 80);
 pub(crate) struct Seen {
     opened: Option<Opened>,
     pub(crate) closed: Option<Closed>,
+    /// The host that opened it, by a later packet.
+    client: Option<Sender>,
     /// The bytes of A and of B; a lost byte is `?`.
     pub(crate) text: [String; 2],
     pub(crate) causes: Vec<GapCause>,
@@ -39,6 +41,10 @@ impl ConnectionSink for Reader {
     fn begin(&mut self, place: u32, opened: &Opened) {
         assert!(self.places.insert(place, self.all.len()).is_none(), "the place has a connection");
         self.all.push(Seen { opened: Some(*opened), ..Seen::default() });
+    }
+
+    fn client(&mut self, place: u32, client: Sender) {
+        self.all[self.places[&place]].client = Some(client);
     }
 
     fn event(&mut self, place: u32, sender: Sender, _: u64, event: Event) {
@@ -135,6 +141,42 @@ impl Run {
 
 fn reasons(all: &[Seen]) -> Vec<CloseReason> {
     all.iter().filter_map(|seen| Some(seen.closed?.reason)).collect()
+}
+
+#[test]
+fn the_client_is_the_one_of_the_handshake_also_after_a_packet_of_the_server() {
+    let mut run = Run::new(TrackPlan::default());
+    run.server(ACK, 5000, 77, "");
+    run.client(SYN, 100, 0, "");
+    run.server(SYN | ACK, 300, 101, "");
+    run.client(ACK, 101, 301, "GET");
+    let all = run.finish();
+    let seen = &all[0];
+    assert_eq!((all.len(), seen.opened.map(|opened| opened.client)), (1, Some(Sender::B)));
+    assert_eq!(
+        (seen.client, seen.closed.and_then(|closed| closed.client)),
+        (Some(Sender::A), Some(Sender::A))
+    );
+    assert_eq!(seen.text[0], "GET");
+}
+
+#[test]
+fn the_end_by_a_reset_has_the_host_that_sent_it() {
+    let reset_by = |is_client: bool| {
+        let mut run = Run::new(TrackPlan::default());
+        run.client(SYN, 100, 0, "");
+        match is_client {
+            true => run.client(RST, 101, 0, ""),
+            false => run.server(RST | ACK, 0, 101, ""),
+        }
+        let all = run.finish();
+        (all.len(), all[0].closed.and_then(|closed| closed.reset_by))
+    };
+    assert_eq!(reset_by(true), (1, Some(Sender::A)));
+    assert_eq!(reset_by(false), (1, Some(Sender::B)));
+    let mut run = Run::new(TrackPlan::default());
+    run.open(100, 300);
+    assert_eq!(run.finish()[0].closed.and_then(|closed| closed.reset_by), None);
 }
 
 #[test]

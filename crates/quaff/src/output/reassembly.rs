@@ -1,4 +1,5 @@
-//! Reassembles the TCP connections of a lane that reads files, and passes their streams to a reader.
+//! Reassembles the TCP connections of a lane that reads files, and passes their streams to a reader; also the datagrams
+//! of UDP, if the plan has them.
 //!
 //! The reader may wait for a disk or a pipe: files wait meanwhile, and no packet is lost. A lane of an interface never
 //! has this output. What readers do is not known here.
@@ -45,13 +46,15 @@ pub struct BodyTally {
 /// The counters of a reader.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ReaderTally {
-    /// Connections of which it received bytes, a gap or a difference.
+    /// Connections of which it received bytes, a gap or a difference; of a list all, and the conversations of UDP.
     pub(crate) connections: u64,
     pub(crate) files: u64,
     /// Bytes that it passed on or wrote.
     pub(crate) bytes: u64,
     /// Bytes for which it was asked for no file, or had none.
     pub(crate) skipped_bytes: u64,
+    /// Bytes of UDP that the snaplen cut.
+    pub(crate) cut_bytes: u64,
     /// Streams without a file because of the limit of files.
     pub(crate) files_refused: u64,
     /// Bodies of HTTP.
@@ -167,7 +170,7 @@ impl Output for Reassembly {
         let end = ReassemblyEnd {
             track: *self.tracker.tally(),
             streams: *self.tracker.streams(),
-            fragments: *self.tracker.fragments(),
+            fragments: self.tracker.fragments(),
             reader: self.reader.finish(),
         };
         // Without a receiver the run has failed at its start.

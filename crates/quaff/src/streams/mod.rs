@@ -1,8 +1,8 @@
-//! Streams of capture files (`quaff streams extract`, `follow`): files are read, their TCP connections reassembled,
-//! and a reader gets the bytes.
+//! Streams of capture files (`quaff streams list`, `follow`, `extract`): files are read, their TCP connections
+//! reassembled, and a reader gets the bytes; also the datagrams of UDP, if it wants them.
 //!
 //! ```text
-//!   source → stages → reassembly → reader: files and an index, or one connection
+//!   source → stages → reassembly → reader: a row for each connection, one connection, or files and an index
 //!     (one lane)
 //! ```
 //!
@@ -12,6 +12,9 @@
 mod extract;
 mod folder;
 mod follow;
+mod list;
+mod names;
+mod protocol;
 mod records;
 mod report;
 mod script_report;
@@ -20,8 +23,10 @@ mod scripts;
 pub use crate::output::BodyTally;
 pub use extract::{ExtractPlan, IndexTarget};
 pub use follow::FollowPlan;
+pub use list::{ListPlan, RowSink, StreamRow, StreamSide};
+pub use protocol::StreamProtocol;
 pub use records::{RecordFolder, RecordTarget};
-pub use report::{Bytes, Connections, Datagrams, Gap, Gaps, Ignored, StreamsReport};
+pub use report::{Bytes, Connections, Datagrams, Gap, Gaps, Ignored, StreamsReport, UdpConversations};
 pub use script_report::{ScriptsReport, StreamSums};
 pub use scripts::{Scripts, ScriptsPlan};
 
@@ -33,6 +38,7 @@ use crate::sandbox::Rights;
 use crate::{Error, Result};
 use extract::{Extract, index_file};
 use follow::Follow;
+use list::List;
 use quaff_file::write::Output;
 use quaff_os::Stop;
 use quaff_os::sandbox::{Limits, User};
@@ -45,6 +51,7 @@ use std::sync::mpsc::{Receiver, channel};
 pub enum ReaderPlan {
     Extract(ExtractPlan),
     Follow(FollowPlan),
+    List(ListPlan),
 }
 
 /// The plan of a run.
@@ -76,7 +83,7 @@ impl StreamsPlan {
     fn outputs(&self) -> Vec<Output> {
         let index = match &self.reader {
             ReaderPlan::Extract(plan) => index_file(plan),
-            ReaderPlan::Follow(_) => None,
+            ReaderPlan::Follow(_) | ReaderPlan::List(_) => None,
         };
         index.map(Output::File).into_iter().chain(self.also_written.clone()).collect()
     }
@@ -85,7 +92,7 @@ impl StreamsPlan {
     fn folder(&self) -> Option<PathBuf> {
         match &self.reader {
             ReaderPlan::Extract(plan) => Some(plan.dir.clone()),
-            ReaderPlan::Follow(_) => None,
+            ReaderPlan::Follow(_) | ReaderPlan::List(_) => None,
         }
     }
 }
@@ -98,6 +105,10 @@ impl Streams {
         }
         let (outputs, write) = (plan.outputs(), plan.folder().into_iter().collect());
         let StreamsPlan { input, track, reader, sandbox, owner, .. } = plan;
+        let track = match &reader {
+            ReaderPlan::Follow(plan) => plan.choose(track),
+            ReaderPlan::Extract(_) | ReaderPlan::List(_) => track,
+        };
         let rights = Rights { sandbox: sandbox.as_ref(), owner: owner.as_ref(), ..Rights::default() };
         let limits = Limits { write, ..Limits::default() };
         let setup = Setup { rights, limits, ..Setup::new(input.validate()?, &outputs) };
@@ -128,5 +139,6 @@ fn open(plan: ReaderPlan, stop: &Stop) -> Result<Box<dyn StreamReader>> {
     Ok(match plan {
         ReaderPlan::Extract(plan) => Box::new(Extract::open(plan, stop.clone())?),
         ReaderPlan::Follow(plan) => Box::new(Follow::new(plan)),
+        ReaderPlan::List(plan) => Box::new(List::new(plan, stop.clone())),
     })
 }

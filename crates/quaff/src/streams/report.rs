@@ -1,7 +1,7 @@
 //! The report of a run on streams, with its sums checked.
 //!
 //! ```text
-//!   received = packets = segments + fragments + ignored
+//!   received = packets = segments + fragments + ignored (+ datagrams of UDP, of a list and of what is followed)
 //!   bytes: seen = delivered + duplicate + overlapped + late + before_start + beyond_cutoff + out_of_window
 //!               + after_end + capped
 //!   bytes.delivered = file_bytes + skipped_bytes
@@ -24,7 +24,13 @@ pub struct StreamsReport {
     pub segments: u64,
     pub fragments: u64,
     pub ignored: Ignored,
+    /// Bytes of UDP that the snaplen cut: of a list, or of the conversation that is followed.
+    #[serde(skip)]
+    pub cut_bytes: u64,
     pub connections: Connections,
+    /// Of a list, and of the ends that are followed.
+    #[serde(skip)]
+    pub udp: UdpConversations,
     /// Payload of TCP, by its fate.
     pub bytes: Bytes,
     /// Bytes that are missing, by the reason.
@@ -77,6 +83,16 @@ pub struct Connections {
     pub input_ended: u64,
     /// Directions that began before the capture.
     pub midstream: u64,
+}
+
+/// UDP conversations by the reason of their end.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct UdpConversations {
+    pub seen: u64,
+    pub idle: u64,
+    /// The table was full.
+    pub evicted: u64,
+    pub input_ended: u64,
 }
 
 /// Payload of TCP, by its fate. [`StreamTally`] describes the terms.
@@ -137,6 +153,7 @@ impl StreamsReport {
             + self.bytes.capped
             + self.bytes.unplaced()
             + self.ignored.truncated
+            + self.cut_bytes
             + self.files_refused
             + self.bodies.refused
             + self.datagrams.incomplete
@@ -221,6 +238,22 @@ impl Connections {
     }
 }
 
+impl UdpConversations {
+    fn new(track: &TrackTally) -> Self {
+        let of = |reason: CloseReason| track.udp_ended[reason as usize];
+        Self {
+            seen: track.udp,
+            idle: of(CloseReason::Idle),
+            evicted: of(CloseReason::Evicted),
+            input_ended: of(CloseReason::InputEnded),
+        }
+    }
+
+    fn ended(&self) -> u64 {
+        self.idle + self.evicted + self.input_ended
+    }
+}
+
 impl Datagrams {
     pub(super) fn new(tally: &FragmentTally) -> Self {
         Self {
@@ -253,7 +286,9 @@ fn of_lane(lane: &ReassemblyEnd) -> StreamsReport {
         segments: track.segments,
         fragments: track.fragments,
         ignored: Ignored::new(track),
+        cut_bytes: reader.cut_bytes,
         connections: Connections::new(track, streams, reader),
+        udp: UdpConversations::new(track),
         bytes: Bytes::new(streams),
         gaps: Gaps::new(streams),
         datagrams: Datagrams::new(fragments),
@@ -271,13 +306,19 @@ fn of_lane(lane: &ReassemblyEnd) -> StreamsReport {
 pub(super) fn check_streams(lane: &ReassemblyEnd, received: u64) -> Result<(), String> {
     let ReassemblyEnd { track, streams, fragments, reader } = lane;
     let ended: u64 = track.ended.iter().sum();
-    let TrackTally { segments, fragments: parts, not_ip, not_tcp, truncated, damaged, unselected, .. } =
-        *track;
+    let udp = UdpConversations::new(track);
+    let TrackTally { segments, fragments: parts, datagrams, .. } = *track;
+    let TrackTally { not_ip, not_tcp, truncated, damaged, unselected, .. } = *track;
     let ignored = not_ip + not_tcp + truncated + damaged + unselected;
     let sums = [
         ("received = packets", received, track.packets),
-        ("packets = segments + fragments + ignored", track.packets, segments + parts + ignored),
+        (
+            "packets = segments + fragments + datagrams + ignored",
+            track.packets,
+            segments + parts + datagrams + ignored,
+        ),
         ("connections.seen = closed + idle + evicted + reused + input_ended", track.connections, ended),
+        ("udp.seen = idle + evicted + input_ended", udp.seen, udp.ended()),
         (
             "bytes.delivered = file_bytes + skipped_bytes",
             streams.delivered_bytes,

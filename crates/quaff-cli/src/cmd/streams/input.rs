@@ -10,13 +10,13 @@ use quaff_wire::rewrite::Cidr;
 #[derive(Debug, clap::Args)]
 #[command(mut_args(of("idle", |arg| arg.default_value("124m"))))]
 pub(super) struct RuleArgs {
-    /// System of the receivers, or of those in a subnet, which decides whose byte wins where segments overlap: linux,
-    /// windows-vista, first, …; repeat it for more subnets [default: bsd]
+    /// System of the receivers, or of those in a subnet, which decides whose byte wins where segments of TCP overlap:
+    /// linux, windows-vista, first, …; repeat it for more subnets [default: bsd]
     #[arg(long, value_name = "[SUBNET=]SYSTEM", value_parser = policy, help_heading = "Streams")]
     policy: Vec<(Option<Cidr>, HostPolicy)>,
     #[command(flatten, next_help_heading = "Streams")]
     idle: IdleArg,
-    /// Keep the first SIZE of each direction only
+    /// Keep the first SIZE of each direction of TCP only
     #[arg(long, value_name = "SIZE", value_parser = units::bytes, help_heading = "Streams")]
     cutoff: Option<u64>,
 }

@@ -1,13 +1,17 @@
-//! `quaff streams`: TCP streams of capture files, and scripts on packets. It never reassembles or writes files itself.
+//! `quaff streams`: TCP streams and UDP conversations of capture files, and scripts on packets. It never reassembles or
+//! writes files itself.
 
 mod extract;
 mod follow;
 mod input;
+mod json_line;
+mod list;
 mod printer;
 mod report;
 mod run;
 mod script;
 mod script_report;
+mod target;
 
 use crate::exit::Exit;
 
@@ -33,8 +37,9 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum StreamsCommand {
-    Extract(Box<extract::Args>),
+    List(Box<list::Args>),
     Follow(Box<follow::Args>),
+    Extract(Box<extract::Args>),
 }
 
 impl Args {
@@ -47,7 +52,8 @@ impl Args {
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     match args.command {
         None => script::run(&args.script),
-        Some(StreamsCommand::Extract(args)) => extract::run(&args),
+        Some(StreamsCommand::List(args)) => list::run(&args),
         Some(StreamsCommand::Follow(args)) => follow::run(&args),
+        Some(StreamsCommand::Extract(args)) => extract::run(&args),
     }
 }

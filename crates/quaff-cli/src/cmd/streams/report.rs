@@ -5,6 +5,15 @@ use crate::show::{self, name};
 use quaff::streams::{Gap, StreamsReport};
 use quaff_file::read::GONE;
 
+/// The destination of the streams of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Files, and an index of them.
+    Files,
+    /// A list of conversations of TCP and UDP, or the text of one of them.
+    Text,
+}
+
 /// Prints the sums on stderr.
 pub(super) fn print(report: &StreamsReport) {
     show::say(words(report).trim_end());
@@ -25,8 +34,14 @@ fn words(report: &StreamsReport) -> String {
         let bodies = show::number_of(report.bodies.files, "HTTP body");
         text += &format!("  {bodies} with {}\n", show::bytes(report.bodies.bytes));
     }
-    text += &missing_words(report);
-    text += &other_words(report);
+    text += &missing_words(report, Place::Files);
+    text += &other_words(report, Place::Files);
+    text + &input_words(report)
+}
+
+/// Files that are gone, damage of the input, warnings, and the failure.
+pub(super) fn input_words(report: &StreamsReport) -> String {
+    let mut text = String::new();
     for missing in report.input.iter().flat_map(|input| &input.missing) {
         text += &format!("  MISSING: {}, {GONE}\n", name(missing));
     }
@@ -43,7 +58,7 @@ fn words(report: &StreamsReport) -> String {
 }
 
 /// Bytes that are missing in the streams, by the reason.
-pub(super) fn missing_words(report: &StreamsReport) -> String {
+pub(super) fn missing_words(report: &StreamsReport, place: Place) -> String {
     let gaps = &report.gaps;
     let words = |gap: Gap, words: &str| {
         let (bytes, gaps) = (show::bytes(gap.bytes), show::number_of(gap.count, "gap"));
@@ -57,35 +72,52 @@ pub(super) fn missing_words(report: &StreamsReport) -> String {
     text += &words(gaps.time, "they did not come in time");
     text += &words(gaps.capped, "memory was needed");
     text += &words(gaps.snapped, "cut by the snaplen");
+    let of = |bytes: u64, words: &str| (bytes, format!("bytes {} {words}", place.none()));
     let counts = [
-        (report.files_refused, "streams without a file: raise --max-files"),
-        (report.bodies.refused, "bodies of HTTP without a file: raise --max-files"),
-        (report.bytes.capped, "bytes dropped: memory was needed"),
-        (report.bytes.before_start, "bytes in no file: before the start of their stream"),
-        (report.bytes.after_end, "bytes in no file: after the end of their stream, never acknowledged"),
-        (report.bytes.out_of_window, "bytes in no file: outside of the receiver's window"),
-        (report.bytes.late, "bytes in no file: they came after their gap had been declared"),
-        (report.datagrams.incomplete, "datagrams missing: not all of their fragments came"),
-        (report.ignored.truncated, "packets with cut headers"),
+        (report.files_refused, "streams without a file: raise --max-files".into()),
+        (report.bodies.refused, "bodies of HTTP without a file: raise --max-files".into()),
+        (report.bytes.capped, "bytes dropped: memory was needed".into()),
+        of(report.bytes.before_start, "before the start of their stream"),
+        of(report.bytes.after_end, "after the end of their stream, never acknowledged"),
+        of(report.bytes.out_of_window, "outside of the receiver's window"),
+        of(report.bytes.late, "they came after their gap had been declared"),
+        (report.datagrams.incomplete, "datagrams missing: not all of their fragments came".into()),
+        (report.cut_bytes, "bytes of UDP missing: cut by the snaplen".into()),
+        (report.ignored.truncated, "packets with cut headers".into()),
     ];
     text + &show::counted("  ", counts)
 }
 
+impl Place {
+    /// The words about bytes that are captured and not there.
+    fn none(self) -> &'static str {
+        match self {
+            Self::Files => "in no file:",
+            Self::Text => "of no stream:",
+        }
+    }
+}
+
 /// Packets and bytes that need not be in the streams.
-fn other_words(report: &StreamsReport) -> String {
+pub(super) fn other_words(report: &StreamsReport, place: Place) -> String {
     let (ignored, bytes) = (&report.ignored, &report.bytes);
+    let (not_tcp, differences) = match place {
+        Place::Files => ("packets ignored: not TCP", "overlaps with different bytes: see the index"),
+        Place::Text => ("packets ignored: neither TCP nor UDP", "overlaps with different bytes"),
+    };
     let counts = [
         (ignored.not_ip, "packets ignored: not IP"),
-        (ignored.not_tcp, "packets ignored: not TCP"),
+        (ignored.not_tcp, not_tcp),
         (ignored.damaged, "packets ignored: damaged headers"),
         (report.bodies.cut, "bodies of HTTP with missing bytes: see the index"),
         (bytes.duplicate, "bytes repeated"),
-        (report.differences, "overlaps with different bytes: see the index"),
+        (report.differences, differences),
         (report.datagrams.differences, "overlaps of fragments with different bytes"),
         (report.datagrams.killed, "datagrams dropped, as Linux does: their fragments overlap"),
         (bytes.beyond_cutoff, "bytes after the cut-off"),
         (report.connections.midstream, "directions began before the capture"),
         (report.connections.evicted, "connections ended early: too many at a time"),
+        (report.udp.evicted, "conversations of UDP ended early: too many at a time"),
     ];
     let own =
         [("filtered", "packets rejected by the filter"), ("not_tunnel", "packets dropped: not in a tunnel")];

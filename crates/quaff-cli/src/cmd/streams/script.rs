@@ -77,6 +77,8 @@ Examples:
   quaff streams day.pcapng --script http.lua dns.lua --out day
   quaff streams -i eth0 --script scans.lua --set limit=100 --out scans
   quaff streams a.pcapng --decap auto --script b.lua | jq .text
+  quaff streams list day.pcapng
+  quaff streams follow day.pcapng 12
   quaff streams extract day.pcapng --dir streams";
 
 pub(super) fn run(args: &ScriptArgs) -> anyhow::Result<Exit> {

@@ -4,6 +4,7 @@
 //! (github.com/corelight/community-id-spec).
 
 use crate::record::RecordKey;
+use quaff_wire::base64;
 use std::net::IpAddr;
 
 /// The Community ID of a flow with seed 0, the same for both directions.
@@ -90,21 +91,6 @@ fn sha1(input: &[u8]) -> [u8; 20] {
         bytes.copy_from_slice(&word.to_be_bytes());
     }
     digest
-}
-
-/// Base64 (RFC 4648, 4).
-fn base64(input: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for chunk in input.chunks(3) {
-        let bits =
-            chunk.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
-        for at in 0..4 {
-            let letter = LETTERS[(bits >> (18 - 6 * at) & 63) as usize];
-            text.push(if at <= chunk.len() { char::from(letter) } else { '=' });
-        }
-    }
-    text
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! Lists of gaps and of differing bytes have limits; what a line does not list it counts.
 
 use super::bodies::{BodyLine, BodySide, LISTED_MAX};
+use crate::streams::names::{begin_name, end_name};
 use quaff_stream::tracker::{CloseReason, Closed, Opened};
 use quaff_stream::{Difference, EndReason, GapCause, Sender};
 use serde::Serialize;
@@ -179,15 +180,6 @@ impl<'a> Line<'a> {
     }
 }
 
-fn begin_name(closed: &Closed, client: Sender) -> &'static str {
-    match (closed.syns[client.index()], closed.syns[client.other().index()]) {
-        (true, true) => "handshake",
-        (true, false) => "syn",
-        (false, true) => "answer",
-        (false, false) => "middle",
-    }
-}
-
 impl<'a> Side<'a> {
     fn new(shown: Shown<'a>) -> Self {
         let Shown { stream, file, bytes, bodies } = shown;
@@ -204,14 +196,7 @@ impl<'a> Side<'a> {
             skipped_bytes: stream.skipped_bytes,
             bodies: bodies.map(|bodies| &bodies.lines[..]),
             bodies_unlisted: bodies.map(|bodies| bodies.unlisted),
-            end: match stream.end.map(|(_, reason)| reason) {
-                None => "unseen",
-                Some(EndReason::Fin) => "fin",
-                Some(EndReason::Reset) => "reset",
-                Some(EndReason::Cutoff) => "cutoff",
-                Some(EndReason::Capped(_)) => "capped",
-                Some(EndReason::Finished) => "open",
-            },
+            end: end_name(stream.end.map(|(_, reason)| reason)),
         }
     }
 }

@@ -1,0 +1,273 @@
+//! `quaff streams list`: its arguments, plan, rows and exit.
+
+use super::input::RuleArgs;
+use super::report::{self, Place};
+use crate::exit::Exit;
+use crate::flags::{FileArgs, FilteredArgs, Given, NoSandboxArg, of};
+use crate::shell::{self, ONLY_ERRORS, ReportArgs, WatchArgs};
+use crate::show::{self, Stream, name};
+use crate::terminal_table;
+use anyhow::ensure;
+use quaff::format;
+use quaff::plan::SandboxPlan;
+use quaff::streams::{ListPlan, ReaderPlan, RowSink, StreamRow, StreamsPlan, StreamsReport};
+use quaff_file::write::Output;
+use quaff_os::was_stdout_closed;
+use quaff_stream::tracker::TrackPlan;
+use quaff_wire::printable::{quote, quote_path};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// List the TCP connections and UDP conversations of capture files
+///
+/// One row each, in the order of their first packets: number, ends, start, bytes of payload from each side, application
+/// and host, bytes that are missing, and how it ended. UDP conversations have numbers of their own, with a u before
+/// them. 'quaff streams follow' prints the one with a number, with the same files in the same order and the same
+/// filters.
+///
+/// Exit status: 0 nothing is missing; 1 bytes are missing, or an input file is damaged; 2 it failed.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = EXAMPLES,
+    mut_args(of("quiet", |arg| arg.help(ONLY_ERRORS))),
+    mut_args(of("json", |arg| arg.help("Print each row as a JSON object, one per line")))
+)]
+pub(super) struct Args {
+    #[command(flatten)]
+    input: FilteredArgs,
+    #[command(flatten)]
+    packets: Given<FileArgs>,
+    #[command(flatten)]
+    rules: Given<RuleArgs>,
+
+    #[command(flatten)]
+    no_sandbox: NoSandboxArg,
+    #[command(flatten)]
+    report: ReportArgs,
+    #[command(flatten)]
+    watch: WatchArgs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  quaff streams list day.pcapng
+  quaff streams list day.pcapng host 10.0.0.1
+  quaff streams list a.pcap b.pcap --json | jq 'select(.ended == \"refused\")'
+  quaff streams follow day.pcapng 12";
+
+/// Rows of a table: those of a large capture are several, on a terminal each with its heading.
+const PAGE_ROWS: usize = 10_000;
+/// Bytes of JSON that are collected before they are printed.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// Heading of a column, whether it holds numbers, and its rank: the highest is left out first where there is no room.
+const COLUMNS: [(&str, bool, usize); 9] = [
+    ("number", true, 0),
+    ("connection", false, 0),
+    ("from client", true, 1),
+    ("from server", true, 1),
+    ("application", false, 2),
+    ("ended", false, 3),
+    ("start (UTC)", false, 4),
+    ("missing", true, 5),
+    ("lasted", true, 6),
+];
+
+pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
+    ensure!(!was_stdout_closed(), "stdout is closed: use a pipe or a file");
+    let report = super::run::read(args.plan()?, &args.watch, true)?;
+    let has_words = !args.watch.quiet.is_set();
+    if has_words {
+        show::say(args.words(&report).trim_end());
+    }
+    Ok(shell::ended(&report, has_words))
+}
+
+impl Args {
+    fn plan(&self) -> anyhow::Result<StreamsPlan> {
+        let rows: Box<dyn RowSink + Send> = match self.report.json {
+            true => Box::new(JsonLines::default()),
+            false => Box::new(Pages::default()),
+        };
+        Ok(StreamsPlan {
+            input: self.packets.plan_of(self.input.find(&[])?),
+            track: TrackPlan { udp: true, ..self.rules.plan(None) },
+            reader: ReaderPlan::List(ListPlan { rows }),
+            also_written: vec![Output::Stdout],
+            sandbox: (!*self.no_sandbox).then(SandboxPlan::default),
+            owner: None,
+        })
+    }
+
+    /// The sums, what is missing, and the next command.
+    fn words(&self, report: &StreamsReport) -> String {
+        let (tcp, udp) = (report.connections.seen, report.udp.seen);
+        let mut text = format!(
+            "{}, {} and {}, in {:.1} s\n",
+            show::number_of(report.packets, "packet"),
+            show::number_of(tcp, "TCP connection"),
+            show::number_of(udp, "UDP conversation"),
+            report.seconds,
+        );
+        text += &report::missing_words(report, Place::Text);
+        text += &report::other_words(report, Place::Text);
+        text += &report::input_words(report);
+        if report.failure.is_none() && tcp + udp > 0 {
+            text += &self.next_command();
+        }
+        text
+    }
+
+    /// The command that prints one of the rows: its number is that of the same files with the same flags.
+    fn next_command(&self) -> String {
+        let is_stdin = |path: &PathBuf| path.as_os_str() == "-";
+        let named = self.input.named();
+        if named.iter().any(is_stdin) {
+            return String::new();
+        }
+        let path = |file: &PathBuf| quote_path(&file.display().to_string());
+        let files: Vec<String> = match named {
+            files if files.len() <= FILES_SHOWN => files.iter().map(path).collect(),
+            [first, .., last] => vec![path(first), "…".into(), path(last)],
+            _ => return String::new(),
+        };
+        let given = self.packets.words.iter().chain(&self.rules.words);
+        let flags: String = given.map(|word| format!(" {}", quote(&word.to_string_lossy()))).collect();
+        format!("  one of them: quaff streams follow {} NUMBER{flags}\n", files.join(" -r "))
+    }
+}
+
+/// Files that the next command names one by one; of more the first and the last.
+const FILES_SHOWN: usize = 4;
+
+/// Rows as tables.
+#[derive(Debug, Default)]
+struct Pages {
+    rows: Vec<Vec<String>>,
+    is_begun: bool,
+}
+
+impl Pages {
+    fn print(&mut self) {
+        if !self.rows.is_empty() {
+            let rows = std::mem::take(&mut self.rows).into_iter();
+            show::print(&terminal_table::listed(&COLUMNS, rows, !self.is_begun));
+            self.is_begun = true;
+        }
+    }
+}
+
+impl RowSink for Pages {
+    fn row(&mut self, row: &StreamRow) -> bool {
+        self.rows.push(cells(row));
+        if self.rows.len() == PAGE_ROWS {
+            self.print();
+        }
+        show::takes_stdout()
+    }
+
+    fn finish(&mut self) {
+        self.print();
+    }
+}
+
+/// The cells of a row, by [`COLUMNS`].
+fn cells(row: &StreamRow) -> Vec<String> {
+    let client = SocketAddr::new(row.client, row.client_port);
+    let server = SocketAddr::new(row.server, row.server_port);
+    let words = [row.application, row.host.as_deref()];
+    let missing = row.from_client.gap_bytes + row.from_server.gap_bytes;
+    let lasted_ns = row.last_ns.saturating_sub(row.first_ns);
+    vec![
+        row.id.clone(),
+        // Without a line's end inside: as 'follow' takes it.
+        format!("{} {client} → {server}", row.protocol).replace(' ', "\u{a0}"),
+        show::bytes(row.from_client.bytes),
+        show::bytes(row.from_server.bytes),
+        name(&words.into_iter().flatten().collect::<Vec<_>>().join(" ")).into_owned(),
+        row.ended.into(),
+        start(row.first_ns),
+        if missing > 0 { show::bytes(missing) } else { String::new() },
+        format::span(lasted_ns as f64 / 1e9),
+    ]
+}
+
+/// `2026-11-20 09:04:11.123`.
+fn start(ns: u64) -> String {
+    let time = show::time_ns(ns);
+    let is_time = time.ends_with('Z');
+    let shown = if is_time { time.get(.."2026-11-20T09:04:11.123".len()) } else { None };
+    shown.map_or(time.clone(), |shown| shown.replace('T', "\u{a0}"))
+}
+
+/// Rows as lines of JSON.
+#[derive(Debug, Default)]
+struct JsonLines {
+    text: String,
+}
+
+impl JsonLines {
+    fn print(&mut self) {
+        let text = std::mem::take(&mut self.text);
+        if !text.is_empty() {
+            show::json_text(Stream::Stdout, text.trim_end());
+        }
+    }
+}
+
+impl RowSink for JsonLines {
+    fn row(&mut self, row: &StreamRow) -> bool {
+        self.text += &serde_json::to_string(row).expect("a row is strings and numbers");
+        self.text.push('\n');
+        if self.text.len() >= BUFFER_BYTES {
+            self.print();
+        }
+        show::takes_stdout()
+    }
+
+    fn finish(&mut self) {
+        self.print();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quaff::streams::StreamSide;
+
+    #[test]
+    fn a_row_has_the_words_that_follow_takes() {
+        let side = StreamSide { bytes: 2048, gap_bytes: 7, ..StreamSide::default() };
+        let row = StreamRow {
+            id: "u3".into(),
+            number: 3,
+            protocol: "udp",
+            client: [10, 0, 0, 1].into(),
+            client_port: 4711,
+            server: "fd00::1".parse().unwrap(),
+            server_port: 443,
+            first_ns: 1_700_000_000_123_456_789,
+            last_ns: 1_700_000_042_000_000_000,
+            application: Some("quic"),
+            host: Some("a.example\u{1b}[2J".into()),
+            opened: None,
+            closed: "input_ended",
+            ended: "open",
+            from_client: side,
+            from_server: StreamSide::default(),
+        };
+        let expected = [
+            "u3",
+            "udp\u{a0}10.0.0.1:4711\u{a0}→\u{a0}[fd00::1]:443",
+            "2.00 KiB",
+            "0 B",
+            "quic a.example\u{fffd}[2J",
+            "open",
+            "2023-11-14\u{a0}22:13:20.123",
+            "7 B",
+            "42 s",
+        ];
+        assert_eq!(cells(&row), expected);
+        assert_eq!(expected.len(), COLUMNS.len());
+    }
+}
