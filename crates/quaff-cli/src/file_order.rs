@@ -62,7 +62,9 @@ fn counts(names: &[&Name], turns: Option<&Turns>) -> Option<Vec<u64>> {
     let span = different.first().zip(different.last()).map_or(0, |(first, last)| last - first);
     let is_dense =
         different.len() == names.len() && span < (names.len() as u64).saturating_mul(SPARSENESS_MAX);
-    let is_count = is_dense && numbers.iter().all(|(_, digits)| *digits >= COUNTER_DIGITS);
+    let is_count = is_dense
+        && numbers.iter().all(|(_, digits)| *digits >= COUNTER_DIGITS)
+        && !names.iter().any(|name| name.ends_with_time());
     is_count.then(|| numbers.iter().map(|(number, _)| *number).collect())
 }
 
@@ -95,6 +97,16 @@ impl Name {
                 Piece::Number(..) => "0",
             })
             .collect()
+    }
+
+    /// Returns whether the last number follows a date, as 20261130 or 2026-11-30: then it may be a time of day.
+    fn ends_with_time(&self) -> bool {
+        let digits = self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Number(_, digits) => Some(*digits),
+            Piece::Text(_) => None,
+        });
+        let digits: Vec<_> = digits.collect();
+        matches!(digits[..], [.., 8, 6] | [.., 4, 2, 2, 6])
     }
 
     /// The last number of the name of a capture file, and its digits.
@@ -146,6 +158,8 @@ mod tests {
         ]);
         // The time of day is no number of files, as tcpdump -G names them.
         assert_order(&["t-20261129-235950.pcap", "t-20261130-000000.pcap", "t-20261130-000010.pcap"]);
+        assert_order(&["t-20261128-000001.pcap", "t-20261129-000000.pcap", "t-20261130-000002.pcap"]);
+        assert_order(&["t-2026-11-29-120003.pcap", "t-2026-11-30-120001.pcap"]);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use clap::builder::ValueRange;
 use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
+use quaff_wire::tunnel::TunnelKinds;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io::{Error, ErrorKind};
@@ -176,10 +177,7 @@ fn seen(command: &Command, line: &[OsString], mut at: usize) -> Seen {
         let mut taken = 0;
         while let Some(next) = line.get(at).filter(|_| taken < range.max_values()) {
             let is_optional = taken >= range.min_values();
-            // That of an expression is none of an option that may be alone, such as --json.
-            let is_other =
-                is_flag(next) || range.min_values() == 0 && beginning(next) == Some(Beginning::Keyword);
-            if is_optional && is_other {
+            if is_optional && (is_flag(next) || range.min_values() == 0 && is_of_expression(last, next)) {
                 break;
             }
             (at, taken) = (at + 1, taken + 1);
@@ -188,10 +186,18 @@ fn seen(command: &Command, line: &[OsString], mut at: usize) -> Seen {
     seen
 }
 
-/// Returns whether a word is no value: `-` is stdin.
+/// Returns whether a word is a flag; `-` is stdin.
 fn is_flag(word: &OsStr) -> bool {
     let bytes = word.as_encoded_bytes();
     bytes.len() > 1 && bytes[0] == b'-'
+}
+
+/// Returns whether a word after an option that may be alone, such as --json, begins the expression. Kinds of tunnels,
+/// such as vxlan, are words of both.
+fn is_of_expression(option: &Arg, word: &OsStr) -> bool {
+    let is_kind =
+        option.get_id() == "decap" && word.to_str().is_some_and(|word| word.parse::<TunnelKinds>().is_ok());
+    !is_kind && beginning(word) == Some(Beginning::Keyword)
 }
 
 fn takes_next(arg: &Arg) -> bool {
@@ -438,6 +444,10 @@ mod tests {
             ("bench list x", "bench|list|x"),
             ("flows - --json udp", "flows|--filter=udp|--read=-|--json"),
             ("flows - --json r.jsonl", "flows|--read=-|--json|r.jsonl"),
+            // A kind of tunnel, which is a word of expressions too, and one that is none.
+            ("split - --decap vxlan -w x", "split|--read=-|--decap|vxlan|-w|x"),
+            ("split - --decap mpls udp", "split|--filter=udp|--read=-|--decap|mpls"),
+            ("split - --decap udp -w x", "split|--filter=udp|--read=-|--decap|-w|x"),
             ("capture -i lo -w x --rt 50 tcp", "capture|--filter=tcp|-i|lo|-w|x|--rt|50"),
             ("capture -i lo -w x 1 = 1", "capture|--filter=1 = 1|-i|lo|-w|x"),
             // What the parser has the words for.

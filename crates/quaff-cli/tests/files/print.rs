@@ -136,7 +136,7 @@ fn a_missing_tcpdump_is_named_before_anything_is_done() {
         return quaff_testkit::skip(test_name!(), "tcpdump is found without PATH");
     }
     let dir = source(1);
-    for args in ["-w out --print", "--print", "-w out --print --dry-run"] {
+    for args in ["-w out --print", "--print", "", "-w out --print --dry-run"] {
         let done = capture(dir.path(), "/nowhere", &format!("--read in {args}"));
         let said = text(&done.stderr);
         assert!(
@@ -145,6 +145,11 @@ fn a_missing_tcpdump_is_named_before_anything_is_done() {
         );
         assert!(!dir.path().join("out").exists(), "{args}");
     }
+    // A plan that prints for want of an output is shown.
+    let done = capture(dir.path(), "/nowhere", "--read in --dry-run");
+    let said = text(&done.stderr);
+    assert!(done.status.code() == Some(0) && said.contains("install it (apt install tcpdump"), "{said}");
+    assert!(text(&done.stdout).contains("output"), "{done:?}");
 }
 
 #[test]

@@ -65,17 +65,18 @@ impl Layout {
 /// Surveys `files`, `-` for standard input; the summaries are in their order. A file that cannot be read has one too:
 /// see [`FileInfo::error`].
 ///
-/// With `salvage` it continues after damage.
-pub fn survey(files: &[PathBuf], salvage: bool) -> Vec<FileInfo> {
+/// `reading` has the files that were found in folders, and whether to continue after damage.
+pub fn survey(files: &[PathBuf], reading: &read::Options) -> Vec<FileInfo> {
     let layout = Layout::usual();
     let is_large = |path: &Path| {
-        !salvage && path.metadata().is_ok_and(|meta| meta.is_file() && meta.len() >= layout.large_bytes)
+        !reading.salvage
+            && path.metadata().is_ok_and(|meta| meta.is_file() && meta.len() >= layout.large_bytes)
     };
     let (large, small): (Vec<_>, Vec<_>) = (0..files.len()).partition(|number| is_large(&files[*number]));
     let infos: Vec<_> = files.iter().map(|_| Mutex::new(FileInfo::default())).collect();
     let one = |number: usize, layout: &Layout| {
         *infos[number].lock().unwrap_or_else(PoisonError::into_inner) =
-            survey_file(&files[number], salvage, layout);
+            survey_file(&files[number], reading, layout);
     };
     let next = AtomicUsize::new(0);
     let several = || {
@@ -104,23 +105,23 @@ pub fn survey_in_parts(path: &Path, part_bytes: u64) -> [FileInfo; 2] {
     [1, 3].map(|threads| {
         let (large_bytes, cached_bytes) = (0, part_bytes as usize);
         let layout = Layout { threads, is_beside_others: false, part_bytes, large_bytes, cached_bytes };
-        survey_file(path, false, &layout)
+        survey_file(path, &read::Options::default(), &layout)
     })
 }
 
-fn survey_file(path: &Path, salvage: bool, layout: &Layout) -> FileInfo {
+fn survey_file(path: &Path, reading: &read::Options, layout: &Layout) -> FileInfo {
     let found = path.metadata().ok().filter(|found| found.is_file() && path != Path::new("-"));
     let mut info = FileInfo {
         path: path.display().to_string(),
         file_bytes: found.as_ref().map(|found| found.len()),
         ..FileInfo::default()
     };
-    let done = match found.is_some() && !salvage {
+    let done = match found.is_some() && !reading.salvage {
         true => plain(path, layout, &mut info),
         false => Ok(false),
     };
     let is_beside_others = layout.is_beside_others;
-    let options = read::Options { salvage, is_beside_others, ..read::Options::default() };
+    let options = read::Options { is_beside_others, ..reading.clone() };
     let done = match done {
         Ok(false) => decoded(path, options, &mut info),
         done => done.map(|_| ()),

@@ -205,7 +205,8 @@ fn json(info: &FileInfo) -> serde_json::Value {
 
 /// The summary by threads, which must be that of one thread, and that of the reader of `capture --read`.
 fn surveyed(file: &NamedTempFile) -> FileInfo {
-    let [serial, parallel] = [SERIAL, SMALL].map(|layout| survey_file(file.path(), false, &layout));
+    let [serial, parallel] =
+        [SERIAL, SMALL].map(|layout| survey_file(file.path(), &read::Options::default(), &layout));
     assert_eq!(json(&parallel), json(&serial));
     let mut read =
         FileInfo { path: serial.path.clone(), file_bytes: serial.file_bytes, ..FileInfo::default() };
@@ -331,7 +332,7 @@ fn files_that_are_none_are_unreadable_and_named() {
     let (bytes, _) = written(&[], true);
     std::fs::write(path("good"), &bytes).unwrap();
     let files = ["empty", "text", "missing", "good"].map(path);
-    let infos = survey(&files, false);
+    let infos = survey(&files, &read::Options::default());
     let unreadable: Vec<_> = infos.iter().map(|info| info.unreadable).collect();
     assert_eq!(unreadable, [true, true, true, false]);
     for (info, path) in infos.iter().zip(&files) {
@@ -340,6 +341,17 @@ fn files_that_are_none_are_unreadable_and_named() {
         assert_eq!(named, info.unreadable, "{:?}", info.error);
     }
     assert_eq!(Total::of(&infos).damaged, 3);
+}
+
+#[test]
+fn a_pipe_in_the_place_of_a_file_of_a_folder_is_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("a.pcap");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRUSR).unwrap();
+    let found = std::sync::Arc::new([pipe.clone()].into());
+    let infos = survey(&[pipe], &read::Options { found, ..read::Options::default() });
+    let error = infos[0].error.as_deref().unwrap_or_default();
+    assert!(infos[0].unreadable && error.contains("no regular file"), "{error}");
 }
 
 #[test]

@@ -50,12 +50,12 @@ impl Slots {
     /// Slots of which one begins at local midnight, if they divide a day; `now_ns` is in the first era.
     fn local(time: Duration, names: &NameTemplate, now_ns: u64) -> Self {
         let changes = names.zone_changes(now_ns, CHANGES);
-        Self::new(time.as_nanos() as u64, names.zone_offset_ns(now_ns), &changes)
+        Self::new(nanoseconds(time), names.zone_offset_ns(now_ns), &changes)
     }
 
     /// Slots of which one begins at `start_ns`.
     fn from_start(time: Duration, start_ns: u64) -> Self {
-        let slot_ns = time.as_nanos() as u64;
+        let slot_ns = nanoseconds(time);
         Self::new(slot_ns, -((start_ns % slot_ns.max(1)) as i64), &[])
     }
 
@@ -117,6 +117,11 @@ impl Slots {
     }
 }
 
+/// The length of a slot; one of centuries is endless.
+fn nanoseconds(time: Duration) -> u64 {
+    i64::try_from(time.as_nanos()).unwrap_or(i64::MAX) as u64
+}
+
 impl Era {
     fn slot_of(&self, time_ns: u64, slot_ns: u64) -> u64 {
         let time_ns = time_ns.min(self.until_ns.saturating_sub(1));
@@ -166,6 +171,12 @@ mod tests {
         // A time longer than that since 1970.
         let slots = Slots::from_start(Duration::from_secs(100 * 365 * 86_400), start);
         assert_eq!(slots.start_ns(slots.slot_of(start)), start);
+        // Longer than a number of nanoseconds.
+        for seconds in [10_000_000_000, 18_446_744_074, u64::MAX] {
+            let slots = Slots::from_start(Duration::from_secs(seconds), start);
+            let slot = slots.slot_of(start);
+            assert_eq!((slots.start_ns(slot), slots.slot_of(start + 100 * 365 * 24 * HOUR)), (start, slot));
+        }
     }
 
     #[test]

@@ -13,9 +13,10 @@ use crate::shell::ReportArgs;
 use crate::show::{self, Stream, name};
 use crate::terminal_table;
 use quaff_file::info::{self, DropPlace, Drops, FileInfo, Gap, InterfaceInfo, Origin, Total};
-use quaff_file::read::{GONE, finished, is_gone};
+use quaff_file::read::{self, GONE, finished, is_gone};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use words::{duration, labelled};
 
 /// Summarise capture files: packets, times, rates, gaps, interfaces, recorded drops
@@ -111,14 +112,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 /// Surveys the files; returns those that are there, their surveys, and those that were found in folders and are gone.
 /// One of these may have its last name meanwhile.
 fn survey(found: &Found, salvage: bool) -> (Vec<PathBuf>, Vec<FileInfo>, Vec<&Path>) {
+    let later = found.in_folders.iter().filter_map(|path| finished(path));
+    let in_folders = found.in_folders.iter().cloned().chain(later).collect();
+    let reading = read::Options { salvage, found: Arc::new(in_folders), ..read::Options::default() };
     let mut missing = Vec::new();
-    let infos = info::survey(&found.files, salvage).into_iter().zip(&found.files);
+    let infos = info::survey(&found.files, &reading).into_iter().zip(&found.files);
     let there = infos.filter_map(|(info, path)| {
         if !info.unreadable || !found.in_folders.contains(path) || !is_gone(path) {
             return Some((path.clone(), info));
         }
         let renamed = finished(path).and_then(|path| {
-            let info = info::survey(std::slice::from_ref(&path), salvage).pop()?;
+            let info = info::survey(std::slice::from_ref(&path), &reading).pop()?;
             Some((path, info)).filter(|(_, info)| !info.unreadable)
         });
         if renamed.is_none() {
