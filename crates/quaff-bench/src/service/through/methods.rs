@@ -152,6 +152,8 @@ fn search(bed: &Bed, method: &str, seconds: f64, width: f64, pps: u64) -> (Throu
 }
 
 const SPARE: u64 = 20;
+/// Searches until one is ended by the path, at most.
+const SEARCHES_MAX: u32 = 6;
 
 /// Highest rate that a path of this rate passes in a trial of `seconds`, frames/s: the spare burst matters most in the
 /// shortest one.
@@ -172,13 +174,20 @@ fn is_right(found: &Throughput, width: f64, pps: u64, seconds: f64) -> bool {
 fn a_search_ends_at_the_rate_of_the_path() {
     let Some(bed) = Bed::new("a_search_ends_at_the_rate_of_the_path") else { return };
     let (pps, seconds, width) = (20_000, 0.5, 0.1);
-    let run = || {
+    let one = |_| {
         let (found, report) = search(&bed, "rfc2544", seconds, width, pps);
         assert!(
             found.pps.is_none_or(|rate| rate <= most_pps(pps, seconds)),
             "faster than the path: {found:?}"
         );
         (found, report.notes)
+    };
+    // A search that the instrument ended, as it says itself, is none of the path.
+    let is_of_path = |found: &Throughput| found.notes.iter().all(|note| !note.contains("it is the limit"));
+    let run = || {
+        let mut searches = (0..SEARCHES_MAX).map(one);
+        let ended = searches.find(|(found, _)| is_of_path(found) || is_right(found, width, pps, seconds));
+        ended.expect("a search that the path ended")
     };
     assert_when_quiet("a_search_ends_at_the_rate_of_the_path", run, |(found, _)| {
         is_right(found, width, pps, seconds)
