@@ -169,13 +169,8 @@ impl FileArgs {
         given.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
     }
 
-    /// The plan for these files.
-    pub(crate) fn plan(&self, files: &[PathBuf]) -> InputPlan {
-        self.plan_of(Found { files: files.to_vec(), ..Found::default() })
-    }
-
     /// The plan for files of which some were found in folders.
-    pub(crate) fn plan_of(&self, found: Found) -> InputPlan {
+    pub(crate) fn plan(&self, found: Found) -> InputPlan {
         self.tunnels.add_to(of_files(found, &self.salvage, &self.filter))
     }
 }

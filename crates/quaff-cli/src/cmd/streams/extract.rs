@@ -94,7 +94,7 @@ impl Args {
         let dir = self.dir.clone();
         let extract = ExtractPlan { dir, index, overwrites, files_max, http_bodies: self.http_bodies };
         Ok(StreamsPlan {
-            input: self.packets.plan_of(self.input.find(&[&self.dir])?),
+            input: self.packets.plan(self.input.find(&[&self.dir])?),
             track: self.rules.plan(None),
             reader: ReaderPlan::Extract(extract),
             also_written: if takes_stdout { vec![Output::Stdout] } else { Vec::new() },

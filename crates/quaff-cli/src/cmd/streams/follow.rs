@@ -212,7 +212,7 @@ impl Args {
         let (tcp, udp) = (protocol == StreamProtocol::Tcp, protocol == StreamProtocol::Udp || is_counted);
         let sink = Box::new(Printer::new(self.form(), self.side));
         Ok(StreamsPlan {
-            input: self.packets.plan_of(capture_files::find(files, &[])?),
+            input: self.packets.plan(capture_files::find(files, &[])?),
             track: TrackPlan { tcp, udp, ..self.rules.plan(only) },
             reader: ReaderPlan::Follow(FollowPlan { protocol, number, sink }),
             also_written: vec![Output::Stdout],

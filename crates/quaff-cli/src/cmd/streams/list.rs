@@ -90,7 +90,7 @@ impl Args {
             false => Box::new(Pages::default()),
         };
         Ok(StreamsPlan {
-            input: self.packets.plan_of(self.input.find(&[])?),
+            input: self.packets.plan(self.input.find(&[])?),
             track: TrackPlan { udp: true, ..self.rules.plan(None) },
             reader: ReaderPlan::List(ListPlan { rows }),
             also_written: vec![Output::Stdout],

@@ -214,7 +214,7 @@ impl Args {
     pub(super) fn plan(&self, found: Found, summary: &Arc<Mutex<Summary>>) -> FlowsPlan {
         let application = self.needs_applications() || self.by.contains(&By::Flow);
         FlowsPlan {
-            input: self.packets.plan_of(found),
+            input: self.packets.plan(found),
             meter: MeterPlan {
                 active_ns: nanoseconds(self.active()),
                 idle_ns: self.timeouts.idle_ns().unwrap_or(nanoseconds(IDLE)),
