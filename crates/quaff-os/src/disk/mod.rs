@@ -15,7 +15,8 @@ mod write;
 pub use access::FileAccess;
 pub use file::{
     Space, check_writable, direct_align, drop_page_cache, file_bytes_max, free_bytes, is_of_kernel,
-    open_found, open_regular, open_unnamed, preallocate, rename_new, space, sync_all, sync_folder, write_behind,
+    open_found, open_regular, open_unnamed, preallocate, rename_new, space, sync_all, sync_folder,
+    write_behind,
 };
 pub use libc::{O_CREAT, O_WRONLY};
 pub use output::{Owners, open_output, write_output};
