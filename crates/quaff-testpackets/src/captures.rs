@@ -88,7 +88,7 @@ fn write_all(dir: &Path) -> Result<()> {
         let packets = in_tunnels(kind);
         std::fs::write(dir.join(format!("tunnels/{kind}.pcap")), pcap(&packets, Clock::Microseconds))?;
     }
-    std::fs::write(dir.join("http.pcap"), pcap(&http_packets(), Clock::Microseconds))?;
+    std::fs::write(dir.join("http.pcap"), http())?;
     // The conversations of the files again, longer and overlapping; padded as a card receives them.
     let mut all = Vec::new();
     for number in 0..MIX {
@@ -132,9 +132,10 @@ fn packets(numbers: std::ops::Range<u64>) -> Vec<Packet> {
 }
 
 /// Connections with HTTP in sequence, no frame cut.
-fn http_packets() -> Vec<Packet> {
+pub fn http() -> Vec<u8> {
     let frames = (0..HTTP[0]).flat_map(|number| Conversation::http(number, HTTP[1]).frames);
-    (0..).zip(frames).map(|(at, bytes)| Packet::whole((BEGIN_S * 1000 + at) * 1_000_000, bytes)).collect()
+    let at = |(at, bytes)| Packet::whole((BEGIN_S * 1000 + at) * 1_000_000, bytes);
+    pcap(&(0..).zip(frames).map(at).collect::<Vec<_>>(), Clock::Microseconds)
 }
 
 /// Frames of a dozen conversations inside one kind of tunnel.

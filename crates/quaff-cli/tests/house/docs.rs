@@ -375,6 +375,7 @@ fn the_page_of_streams_has_the_fields_of_the_json() {
     sample(alone(), made, dir.path(), &mut BTreeSet::new());
     let mut shown = BTreeSet::new();
     sample(alone(), "streams extract --http-bodies --read all.pcap --dir out", dir.path(), &mut shown);
+    sample(alone(), "streams extract --objects --read all.pcap --dir objects", dir.path(), &mut shown);
     compare("streams", &shown);
     let index = std::fs::read_to_string(dir.path().join("out/index.jsonl")).expect("an index");
     let mut shown = BTreeSet::new();
@@ -404,6 +405,12 @@ fn the_page_of_streams_has_the_fields_of_the_json() {
         "target",
         "content_type",
         "content_encoding",
+        "object",
+        "object.bytes",
+        "object.kind",
+        "object.sha256",
+        "object.partial",
+        "object.decoded",
     ];
     // Lists without entries; tests of streams have some.
     shown.extend(of_lists.map(|field| format!("from_client.{field}")));

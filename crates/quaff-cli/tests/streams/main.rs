@@ -10,6 +10,7 @@ mod streams_bodies;
 mod streams_follow;
 mod streams_list;
 mod streams_listed;
+mod streams_objects;
 mod streams_scripts;
 mod streams_scripts_live;
 mod streams_tshark;

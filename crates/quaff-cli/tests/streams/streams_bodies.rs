@@ -31,7 +31,7 @@ const CAPTURES: [&str; 13] = [
 /// Bodies, and how often each one is there.
 type Bodies = BTreeMap<Vec<u8>, usize>;
 
-fn files(dir: &Path) -> Vec<PathBuf> {
+pub(crate) fn files(dir: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).collect()
 }
@@ -80,20 +80,24 @@ fn exported(capture: &Path) -> Bodies {
     bodies
 }
 
+/// The captures with HTTP that are here.
+pub(crate) fn captures() -> Vec<PathBuf> {
+    let folder = testing::captures();
+    CAPTURES.map(|name| folder.join(name)).into_iter().filter(|capture| capture.exists()).collect()
+}
+
 #[test]
 fn bodies_are_those_that_tshark_exports() {
     let test = test_name!();
     let Some(_) = tool(test, "tshark") else { return };
-    let folder = testing::captures();
-    let captures = CAPTURES.map(|name| folder.join(name));
-    let captures: Vec<_> = captures.iter().filter(|capture| capture.exists()).collect();
+    let captures = captures();
     if captures.is_empty() {
-        testing::skip(test, &format!("there is no capture with HTTP in {}", folder.display()));
+        testing::skip(test, &format!("there is no capture with HTTP in {}", testing::captures().display()));
         return;
     }
     let (mut compared, mut missing) = (0, Vec::new());
     for capture in captures {
-        let (ours, theirs) = (extracted(capture), exported(capture));
+        let (ours, theirs) = (extracted(&capture), exported(&capture));
         for (body, count) in &theirs {
             compared += count;
             let found = ours.get(body).copied().unwrap_or(0);

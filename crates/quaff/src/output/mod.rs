@@ -25,7 +25,7 @@ mod transmit;
 pub(crate) use meter::tests::record;
 pub(crate) use meter::{Meter, MeterEnd, Records, RecordsInlet};
 pub(crate) use packer::{PackPlan, Packer};
-pub use reassembly::BodyTally;
+pub use reassembly::{BodyTally, ObjectTally};
 pub(crate) use reassembly::{ReaderTally, Reassembly, ReassemblyEnd, StreamReader};
 pub(crate) use scripts::{RecordSink, RecordTally, Recorded, Scripts, ScriptsEnd};
 pub(crate) use spread::Spread;

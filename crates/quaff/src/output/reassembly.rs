@@ -43,6 +43,21 @@ pub struct BodyTally {
     pub refused: u64,
 }
 
+/// Counters of the objects of HTTP that a reader makes of bodies.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct ObjectTally {
+    /// Files with an object.
+    pub files: u64,
+    /// Bytes in them, decoded.
+    pub bytes: u64,
+    /// Objects that lack bytes, for any reason.
+    pub partial: u64,
+    /// Objects among them whose content coding is damaged.
+    pub damaged: u64,
+    /// Objects among them that were cut: decoded, they have more bytes than the limit.
+    pub limited: u64,
+}
+
 /// The counters of a reader.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ReaderTally {
@@ -59,6 +74,8 @@ pub(crate) struct ReaderTally {
     pub(crate) files_refused: u64,
     /// Bodies of HTTP.
     pub(crate) bodies: BodyTally,
+    /// Objects of HTTP, if they are requested.
+    pub(crate) objects: Option<ObjectTally>,
     /// The first failure. Later bytes are skipped.
     pub(crate) failure: Option<String>,
 }

@@ -5,7 +5,7 @@
 
 use crate::{Error, Result};
 use nix::errno::Errno;
-use nix::fcntl::{OFlag, openat};
+use nix::fcntl::{OFlag, openat, renameat};
 use nix::sys::stat::Mode;
 use nix::unistd::{UnlinkatFlags, unlinkat};
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -78,6 +78,27 @@ impl Folder {
         }
     }
 
+    /// Opens a file that this run has made, to read it.
+    pub(super) fn read(&self, name: &str) -> Result<File> {
+        let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+        let file = openat(&self.open, name, flags, Mode::empty()).map(File::from);
+        file.map_err(|errno| self.error("open", name, errno.into()))
+    }
+
+    /// Removes a file that this run has made.
+    pub(super) fn remove(&self, name: &str) -> Result<()> {
+        let removed = unlinkat(&self.open, name, UnlinkatFlags::NoRemoveDir);
+        removed.map_err(|errno| self.error("remove", name, errno.into()))
+    }
+
+    /// Renames a file that this run has made. The new name is made first, as any file, because not each file system can
+    /// refuse to replace one.
+    pub(super) fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.create(to)?;
+        let renamed = renameat(&self.open, from, &self.open, to);
+        renamed.map_err(|errno| self.error("rename a file to", to, errno.into()))
+    }
+
     /// An error about a file of the folder.
     pub(super) fn error(&self, tried: &'static str, name: &str, error: io::Error) -> Error {
         Error::path(tried, self.path.join(name), error)
@@ -145,6 +166,25 @@ mod tests {
             assert_eq!(std::fs::read(path.join(name)).unwrap(), b"new");
         }
         assert_eq!(std::fs::read(&victim).unwrap(), b"kept");
+    }
+
+    #[test]
+    fn a_file_is_renamed_to_a_new_name_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        for overwrites in [false, true] {
+            let folder = Folder::open(dir.path(), overwrites).unwrap();
+            std::fs::write(at("old"), "old").unwrap();
+            std::fs::write(at("new"), "new").unwrap();
+            assert_eq!(folder.rename("new", "old").is_ok(), overwrites);
+            assert_eq!(std::fs::read_to_string(at("old")).unwrap(), if overwrites { "new" } else { "old" });
+            assert_eq!(at("new").exists(), !overwrites);
+        }
+        let folder = Folder::open(dir.path(), false).unwrap();
+        folder.rename("old", "another").unwrap();
+        assert_eq!(std::fs::read(at("another")).unwrap(), b"new");
+        folder.remove("another").unwrap();
+        assert!(!at("another").exists() && folder.read("another").is_err());
     }
 
     #[test]

@@ -20,8 +20,8 @@ mod report;
 mod script_report;
 mod scripts;
 
-pub use crate::output::BodyTally;
-pub use extract::{ExtractPlan, IndexTarget};
+pub use crate::output::{BodyTally, ObjectTally};
+pub use extract::{Contents, ExtractPlan, IndexTarget};
 pub use follow::FollowPlan;
 pub use list::{ListPlan, RowSink, StreamRow, StreamSide};
 pub use protocol::StreamProtocol;
@@ -36,7 +36,7 @@ use crate::plan::{InputPlan, SandboxPlan};
 use crate::run::{LaneEnd, Run, Setup, Starting};
 use crate::sandbox::Rights;
 use crate::{Error, Result};
-use extract::{Extract, index_file};
+use extract::{Extract, list_files};
 use follow::Follow;
 use list::List;
 use quaff_file::write::Output;
@@ -81,11 +81,11 @@ pub struct Streams {
 impl StreamsPlan {
     /// The files that are written.
     fn outputs(&self) -> Vec<Output> {
-        let index = match &self.reader {
-            ReaderPlan::Extract(plan) => index_file(plan),
-            ReaderPlan::Follow(_) | ReaderPlan::List(_) => None,
+        let lists = match &self.reader {
+            ReaderPlan::Extract(plan) => list_files(plan),
+            ReaderPlan::Follow(_) | ReaderPlan::List(_) => Vec::new(),
         };
-        index.map(Output::File).into_iter().chain(self.also_written.clone()).collect()
+        lists.into_iter().map(Output::File).chain(self.also_written.clone()).collect()
     }
 
     /// The folder in which files are made.

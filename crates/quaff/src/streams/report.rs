@@ -7,7 +7,7 @@
 //!   bytes.delivered = file_bytes + skipped_bytes
 //! ```
 
-use crate::output::{BodyTally, ReaderTally, ReassemblyEnd};
+use crate::output::{BodyTally, ObjectTally, ReaderTally, ReassemblyEnd};
 use crate::run;
 use crate::tally::{self, RunSummary, has_summary};
 use quaff_stream::GapCause;
@@ -47,6 +47,9 @@ pub struct StreamsReport {
     pub skipped_bytes: u64,
     /// Bodies of HTTP, if they are requested.
     pub bodies: BodyTally,
+    /// Objects of HTTP, if they are requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub objects: Option<ObjectTally>,
     #[serde(flatten)]
     pub run: RunSummary,
 }
@@ -156,6 +159,7 @@ impl StreamsReport {
             + self.cut_bytes
             + self.files_refused
             + self.bodies.refused
+            + self.objects.map_or(0, |objects| objects.limited)
             + self.datagrams.incomplete
             > 0
     }
@@ -298,6 +302,7 @@ fn of_lane(lane: &ReassemblyEnd) -> StreamsReport {
         files_refused: reader.files_refused,
         skipped_bytes: reader.skipped_bytes,
         bodies: reader.bodies,
+        objects: reader.objects,
         ..StreamsReport::default()
     }
 }

@@ -7,7 +7,7 @@ use crate::flags::{FileArgs, FilesArgs, FilteredArgs, USER_OF_FILES, UserArgs, o
 use crate::shell::{self, ONLY_ERRORS, ReportArgs, WatchArgs};
 use crate::show::{self, Stream};
 use anyhow::{bail, ensure};
-use quaff::streams::{ExtractPlan, IndexTarget, ReaderPlan, StreamsPlan};
+use quaff::streams::{Contents, ExtractPlan, IndexTarget, ReaderPlan, StreamsPlan};
 use quaff_file::write::Output;
 use quaff_os::was_stdout_closed;
 use std::io;
@@ -48,6 +48,10 @@ pub(super) struct Args {
     /// Write the bodies of HTTP/1.x requests and responses to files too, without the frames of chunks
     #[arg(long, help_heading = "Output")]
     http_bodies: bool,
+    /// Write the files that HTTP/1.x carried, instead of streams: decoded (gzip, deflate, br, zstd), named for their URL,
+    /// with a page of them, index.html, and a table, objects.tsv. The name of one that lacks bytes ends in .partial
+    #[arg(long, conflicts_with = "http_bodies", help_heading = "Output")]
+    objects: bool,
 
     #[command(flatten)]
     user: UserArgs,
@@ -63,6 +67,7 @@ Examples:
   quaff streams extract day.pcapng --dir streams
   quaff streams extract a.pcap b.pcap --dir streams port 80
   quaff streams extract mirror.pcapng --decap auto --dir streams --json
+  quaff streams extract day.pcapng --dir out --objects
   quaff streams extract day.pcapng --dir out --http-bodies
   quaff streams extract /data --dir out --print-index | jq .client";
 
@@ -92,7 +97,7 @@ impl Args {
             false => IndexTarget::Folder,
         };
         let dir = self.dir.clone();
-        let extract = ExtractPlan { dir, index, overwrites, files_max, http_bodies: self.http_bodies };
+        let extract = ExtractPlan { dir, index, overwrites, files_max, contents: self.contents() };
         Ok(StreamsPlan {
             input: self.packets.plan(self.input.find(&[&self.dir])?),
             track: self.rules.plan(None),
@@ -101,6 +106,14 @@ impl Args {
             sandbox: self.user.sandbox(),
             owner: self.user.caller(),
         })
+    }
+
+    fn contents(&self) -> Contents {
+        match (self.objects, self.http_bodies) {
+            (true, _) => Contents::Objects,
+            (false, true) => Contents::StreamsAndBodies,
+            (false, false) => Contents::Streams,
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::cmd::capture::terms;
 use crate::show::{self, name};
-use quaff::streams::{Gap, StreamsReport};
+use quaff::streams::{Gap, ObjectTally, StreamsReport};
 use quaff_file::read::GONE;
 
 /// The destination of the streams of a run.
@@ -21,16 +21,17 @@ pub(super) fn print(report: &StreamsReport) {
 
 fn words(report: &StreamsReport) -> String {
     let seconds = report.seconds.max(1e-9);
+    let of_files = if report.objects.is_some() { "object" } else { "file" };
     let mut text = format!(
         "{} in {}, in {:.1} s, {}; {} with {}\n",
         show::number_of(report.packets, "packet"),
         show::number_of(report.connections.seen, "TCP connection"),
         report.seconds,
         show::pps(report.packets as f64 / seconds),
-        show::number_of(report.files, "file"),
-        show::bytes(report.file_bytes),
+        show::number_of(report.objects.map_or(report.files, |objects| objects.files), of_files),
+        show::bytes(report.objects.map_or(report.file_bytes, |objects| objects.bytes)),
     );
-    if report.bodies.files > 0 {
+    if report.bodies.files > 0 && report.objects.is_none() {
         let bodies = show::number_of(report.bodies.files, "HTTP body");
         text += &format!("  {bodies} with {}\n", show::bytes(report.bodies.bytes));
     }
@@ -76,6 +77,7 @@ pub(super) fn missing_words(report: &StreamsReport, place: Place) -> String {
     let counts = [
         (report.files_refused, "streams without a file: raise --max-files".into()),
         (report.bodies.refused, "bodies of HTTP without a file: raise --max-files".into()),
+        (objects(report).limited, "objects cut: more bytes than the limit when decoded".into()),
         (report.bytes.capped, "bytes dropped: memory was needed".into()),
         of(report.bytes.before_start, "before the start of their stream"),
         of(report.bytes.after_end, "after the end of their stream, never acknowledged"),
@@ -86,6 +88,10 @@ pub(super) fn missing_words(report: &StreamsReport, place: Place) -> String {
         (report.ignored.truncated, "packets with cut headers".into()),
     ];
     text + &show::counted("  ", counts)
+}
+
+fn objects(report: &StreamsReport) -> ObjectTally {
+    report.objects.unwrap_or_default()
 }
 
 impl Place {
@@ -105,11 +111,14 @@ pub(super) fn other_words(report: &StreamsReport, place: Place) -> String {
         Place::Files => ("packets ignored: not TCP", "overlaps with different bytes: see the index"),
         Place::Text => ("packets ignored: neither TCP nor UDP", "overlaps with different bytes"),
     };
+    let ObjectTally { partial, limited, .. } = objects(report);
+    let cut_bodies = if report.objects.is_some() { 0 } else { report.bodies.cut };
     let counts = [
         (ignored.not_ip, "packets ignored: not IP"),
         (ignored.not_tcp, not_tcp),
         (ignored.damaged, "packets ignored: damaged headers"),
-        (report.bodies.cut, "bodies of HTTP with missing bytes: see the index"),
+        (cut_bodies, "bodies of HTTP with missing bytes: see the index"),
+        (partial - limited, "objects with missing or damaged bytes: their names end in .partial"),
         (bytes.duplicate, "bytes repeated"),
         (report.differences, differences),
         (report.datagrams.differences, "overlaps of fragments with different bytes"),

@@ -2,7 +2,8 @@
 
 use crate::daily::page;
 use crate::daily::place::{OLD, Place, old_pcap};
-use crate::support::{QUAFF, run};
+use crate::support::{QUAFF, names, run};
+use quaff_testpackets::captures;
 use std::collections::BTreeSet;
 use std::process::{Command, Output};
 
@@ -68,4 +69,23 @@ fn followed_datagrams_have_the_bytes_of_tshark() {
     let Some([old, new]) = task("Read the datagrams of two ends") else { return };
     assert!(new.stdout.len() > 300, "{new:?}");
     assert_eq!(new.stdout, bytes(&old));
+}
+
+#[test]
+fn objects_are_the_files_of_tshark() {
+    let title = "Take the files out of HTTP";
+    let Some(place) = Place::new(title, &["tshark"]) else { return };
+    place.input("web.pcap", &captures::http());
+    let [pair] = &page::pairs(title)[..] else { panic!("{title}: not one pair") };
+    let done = place.run(None, pair);
+    assert!(done.iter().all(|done| done.status.success()), "{done:?}");
+    let contents = |side: &str| -> BTreeSet<Vec<u8>> {
+        let files = names(&place.path(side).join("files"));
+        let read = |name: &String| std::fs::read(place.path(side).join("files").join(name)).expect("a file");
+        files.iter().map(read).filter(|bytes| !bytes.is_empty()).collect()
+    };
+    let (theirs, ours) = (contents("old"), contents("new"));
+    let missing = theirs.difference(&ours).count();
+    assert!(theirs.len() > 10 && missing == 0, "{missing} of {}", theirs.len());
+    assert!(place.path("new/files/index.html").is_file());
 }

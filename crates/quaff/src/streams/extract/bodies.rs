@@ -4,12 +4,14 @@
 //! nothing. Untrusted text is printable ASCII in the index: other bytes are `%XX`.
 
 use super::files::{Files, Owner, StreamFile};
+use super::objects::{Body, Object, Objects};
 use crate::Error;
 use crate::output::BodyTally;
 use quaff_stream::application::http::{HttpEvent, HttpMessage, HttpReader, RequestLine};
 use quaff_stream::{EndReason, Sender};
 use serde::Serialize;
 use std::fmt::Write as _;
+use std::net::SocketAddr;
 
 /// Gaps, differences and bodies of a stream that are listed.
 pub(super) const LISTED_MAX: usize = 1000;
@@ -54,17 +56,22 @@ pub(super) struct BodyLine {
     target: String,
     content_type: String,
     content_encoding: String,
+    /// With the file of the object in the place of the body's, if objects are requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    object: Option<Object>,
 }
 
 /// The state that connections share while bodies are written.
 pub(super) struct BodyWriter<'a> {
     pub(super) files: &'a mut Files,
     pub(super) tally: &'a mut BodyTally,
+    pub(super) objects: Option<&'a mut Objects>,
     /// Files that may still be made.
     pub(super) room: u64,
     pub(super) place: u32,
     /// Number of the connection.
     pub(super) number: u64,
+    pub(super) ends: [SocketAddr; SIDES],
     /// The names of both streams.
     pub(super) names: &'a dyn Fn(Sender) -> String,
     /// Bytes that are left for lists, and bytes of new lines.
@@ -140,13 +147,29 @@ impl BodyWriter<'_> {
             self.failure.get_or_insert(error);
         }
         side.file = StreamFile::default();
-        let line = BodyLine::new(name, message);
+        let mut line = BodyLine::new(name, message);
+        let server = if message.head.status().is_some() { sender } else { sender.other() };
+        self.make_object(&mut line, server);
         let bytes = line.memory_bytes();
         if side.lines.len() < LISTED_MAX && self.list_bytes + bytes <= self.list_room {
             self.list_bytes += bytes;
             side.lines.push(line);
         } else {
             side.unlisted += 1;
+        }
+    }
+
+    /// Makes an object of a body, if objects are requested.
+    fn make_object(&mut self, line: &mut BodyLine, server: Sender) {
+        let Some(objects) = self.objects.as_mut().filter(|_| self.failure.is_none()) else { return };
+        let server = self.ends[server.index()].to_string();
+        let made = objects.make(self.files.folder(), &line.body(self.number, &server));
+        match made {
+            Ok(object) => {
+                line.file.clone_from(&object.file);
+                line.object = Some(object);
+            }
+            Err(error) => self.failure = Some(error),
         }
     }
 
@@ -178,13 +201,34 @@ impl BodyLine {
             target: shown(&request.target),
             content_type: field("content-type"),
             content_encoding: field("content-encoding"),
+            object: None,
+        }
+    }
+
+    /// The body of which an object is made, of a connection and with this server.
+    fn body<'a>(&'a self, connection: u64, server: &'a str) -> Body<'a> {
+        let Self { file, bytes, whole, status, method, host, target, content_type, content_encoding, .. } =
+            self;
+        Body {
+            file,
+            bytes: *bytes,
+            is_whole: *whole,
+            coding: content_encoding,
+            content_type,
+            connection,
+            method,
+            host: if host.is_empty() { server } else { host },
+            target,
+            status: *status,
         }
     }
 
     fn memory_bytes(&self) -> usize {
         let texts =
             [&self.file, &self.method, &self.host, &self.target, &self.content_type, &self.content_encoding];
-        size_of::<Self>() + texts.iter().map(|text| text.capacity()).sum::<usize>()
+        let of_object =
+            self.object.as_ref().map_or(0, |object| object.file.capacity() + object.sha256.capacity());
+        size_of::<Self>() + texts.iter().map(|text| text.capacity()).sum::<usize>() + of_object
     }
 }
 

@@ -79,6 +79,10 @@ impl Files {
         }
     }
 
+    pub(super) fn folder(&self) -> &Folder {
+        &self.folder
+    }
+
     /// Adds bytes to a stream. `name` is that of its file.
     #[inline]
     pub(super) fn put(

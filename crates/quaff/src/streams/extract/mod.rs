@@ -5,12 +5,14 @@
 //! | `files` | buffers and open files, within limits |
 //! | `index` | the line of a connection |
 //! | `bodies` | bodies of HTTP, if they are requested |
+//! | `objects` | bodies decoded, in files named for their URL, in the place of streams |
 //!
 //! A gap is not written; the index has its offset. The first failure ends the run: later bytes are counted as skipped.
 
 mod bodies;
 mod files;
 mod index;
+mod objects;
 
 use super::folder::{Folder, stream_name};
 use crate::output::{ReaderTally, StreamReader};
@@ -18,6 +20,7 @@ use crate::{Error, Result};
 use bodies::{Bodies, BodySide, BodyStep, BodyWriter, body_name};
 use files::{Files, Owner, StreamFile};
 use index::{LISTS_BYTES_MAX, Line, Shown, Stream};
+use objects::{Objects, PAGE, TABLE};
 use quaff_os::{Reason, Stop};
 use quaff_stream::tracker::{Closed, ConnectionSink, Opened};
 use quaff_stream::{Event, Sender};
@@ -46,8 +49,19 @@ pub struct ExtractPlan {
     pub overwrites: bool,
     /// Most files.
     pub files_max: u64,
-    /// Bodies of HTTP get files too.
-    pub http_bodies: bool,
+    /// The files.
+    pub contents: Contents,
+}
+
+/// The files that are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Contents {
+    /// Each side of each connection.
+    Streams,
+    /// The same, and the bodies of HTTP as they were sent.
+    StreamsAndBodies,
+    /// The bodies of HTTP alone: decoded, named for their URL, with a page and a table of them.
+    Objects,
 }
 
 /// A connection in the table.
@@ -89,7 +103,8 @@ pub(super) struct Extract {
     connections: Vec<Connection>,
     files: Files,
     files_max: u64,
-    has_bodies: bool,
+    contents: Contents,
+    objects: Option<Objects>,
     /// Connections with files, by a hash of their ends. If two pairs of ends share a hash, a number is skipped.
     names: HashMap<u64, u32>,
     index: BufWriter<Box<dyn Write + Send>>,
@@ -106,11 +121,16 @@ impl Extract {
             IndexTarget::Folder => Box::new(folder.create(INDEX)?),
             IndexTarget::Writer(writer) => writer,
         };
+        let objects = match plan.contents {
+            Contents::Objects => Some(Objects::open(&folder)?),
+            Contents::Streams | Contents::StreamsAndBodies => None,
+        };
         Ok(Self {
             connections: Vec::new(),
             files: Files::new(folder),
             files_max: plan.files_max,
-            has_bodies: plan.http_bodies,
+            contents: plan.contents,
+            objects,
             names: HashMap::new(),
             index: BufWriter::with_capacity(INDEX_BUFFER_BYTES, index),
             lists_bytes: 0,
@@ -135,9 +155,11 @@ impl Extract {
         };
         let side = sender.index();
         let is_new = files[side].bytes == 0;
+        let is_wanted = self.contents != Contents::Objects;
         let has_room = !is_new || self.tally.files + self.tally.bodies.files < self.files_max;
-        if self.tally.failure.is_some() || !has_room {
-            self.tally.files_refused += u64::from(!has_room && streams[side].skipped_bytes == 0);
+        if self.tally.failure.is_some() || !has_room || !is_wanted {
+            let is_refused = is_wanted && !has_room && streams[side].skipped_bytes == 0;
+            self.tally.files_refused += u64::from(is_refused);
             streams[side].skipped_bytes += bytes.len() as u64;
             self.tally.skipped_bytes += bytes.len() as u64;
             return;
@@ -180,9 +202,11 @@ impl Extract {
         let mut writer = BodyWriter {
             files: &mut self.files,
             tally: &mut self.tally.bodies,
+            objects: self.objects.as_mut(),
             room: self.files_max.saturating_sub(made),
             place,
             number: opened.number,
+            ends: opened.ends,
             names: &|sender| name_of(opened, sender, *reuse),
             list_room: LISTS_BYTES_MAX.saturating_sub(self.lists_bytes),
             list_bytes: 0,
@@ -282,8 +306,10 @@ impl ConnectionSink for Extract {
         if self.connections.len() <= at {
             self.connections.resize_with(at + 1, Connection::default);
         }
-        let bodies = self.has_bodies.then(Box::default);
-        self.connections[at] = Connection { opened: Some(*opened), bodies, ..Connection::default() };
+        let bodies = (self.contents != Contents::Streams).then(Box::default);
+        // Without streams, the names of bodies need only differ until they are objects.
+        let reuse = if self.contents == Contents::Objects { opened.number as u32 } else { 0 };
+        self.connections[at] = Connection { opened: Some(*opened), reuse, bodies, ..Connection::default() };
     }
 
     #[inline]
@@ -299,7 +325,7 @@ impl ConnectionSink for Extract {
                 self.end_stream(place, sender);
             }
         }
-        if self.has_bodies {
+        if self.contents != Contents::Streams {
             match event {
                 Event::Data { bytes, .. } => self.step_bodies(place, sender, BodyStep::Data(bytes)),
                 Event::Gap { lost_bytes, .. } => self.step_bodies(place, sender, BodyStep::Gap(lost_bytes)),
@@ -327,13 +353,21 @@ impl StreamReader for Extract {
         if let Err(error) = self.index.flush() {
             self.fail_index(error);
         }
+        let objects = self.objects.as_mut().map(|objects| objects.finish(self.files.folder()));
+        if let Some(Err(error)) = objects {
+            self.fail(&error);
+        }
+        self.tally.objects = self.objects.as_ref().map(Objects::tally);
         let made = self.tally.files + self.tally.bodies.files;
         debug_assert!(self.tally.failure.is_some() || self.files.made == made);
         self.tally.clone()
     }
 }
 
-/// Returns the path of the index beside the streams; `None` if the index is written elsewhere.
-pub(super) fn index_file(plan: &ExtractPlan) -> Option<PathBuf> {
-    matches!(plan.index, IndexTarget::Folder).then(|| plan.dir.join(INDEX))
+/// Returns the paths of the files beside the streams: the index, unless it is written elsewhere, and the lists of
+/// objects.
+pub(super) fn list_files(plan: &ExtractPlan) -> Vec<PathBuf> {
+    let index = matches!(plan.index, IndexTarget::Folder).then_some(INDEX);
+    let of_objects: &[&str] = if plan.contents == Contents::Objects { &[PAGE, TABLE] } else { &[] };
+    index.iter().chain(of_objects).map(|name| plan.dir.join(name)).collect()
 }
