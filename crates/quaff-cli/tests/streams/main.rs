@@ -12,6 +12,7 @@ mod streams_list;
 mod streams_listed;
 mod streams_scripts;
 mod streams_scripts_live;
+mod streams_search;
 mod streams_tshark;
 #[path = "../support/mod.rs"]
 mod support;
