@@ -1,6 +1,7 @@
 //! A regular expression on bytes, for which packets are searched.
 
 use regex_automata::meta::Regex;
+use regex_automata::nfa::thompson::{NFA, WhichCaptures};
 use regex_automata::util::syntax;
 
 /// Size of the compiled program, bytes, at most.
@@ -25,9 +26,8 @@ impl Pattern {
     /// Compiles a pattern in the syntax of the Rust crate `regex`; `(?i)` ignores case, `\xff` is a byte, and `.`
     /// matches any byte but the end of a line.
     pub fn new(text: &str) -> Result<Self, String> {
-        let syntax = syntax::Config::new().utf8(false).unicode(false);
         let config = Regex::config().utf8_empty(false).nfa_size_limit(Some(PROGRAM_BYTES_MAX));
-        let built = Regex::builder().syntax(syntax).configure(config).build(text);
+        let built = Regex::builder().syntax(of_bytes()).configure(config).build(text);
         let regex = built.map_err(|error| {
             let why = error.syntax_error().map_or_else(|| error.to_string(), ToString::to_string);
             format!("'{text}' is no regular expression: {why}")
@@ -38,6 +38,29 @@ impl Pattern {
     pub(crate) fn is_in(&self, bytes: &[u8]) -> bool {
         self.regex.is_match(bytes)
     }
+
+    /// The offset at which the first match begins.
+    pub(crate) fn find_in(&self, bytes: &[u8]) -> Option<u64> {
+        self.regex.find(bytes).map(|found| found.start() as u64)
+    }
+
+    /// The automaton of the pattern, for bytes that come in pieces.
+    pub(crate) fn automaton(&self) -> Result<NFA, String> {
+        let config = NFA::config().utf8(false).which_captures(WhichCaptures::None);
+        let config = config.nfa_size_limit(Some(PROGRAM_BYTES_MAX));
+        let built = NFA::compiler().syntax(of_bytes()).configure(config).build(&self.text);
+        let nfa = built.map_err(|error| format!("'{}' is not for streams: {error}", self.text))?;
+        // One would need more bytes around a place than the two that are known.
+        if nfa.look_set_any().contains_word_unicode() {
+            return Err(format!("'{}' is not for streams: it has a word boundary of Unicode", self.text));
+        }
+        Ok(nfa)
+    }
+}
+
+/// The syntax of patterns of bytes, which need not be UTF-8.
+fn of_bytes() -> syntax::Config {
+    syntax::Config::new().utf8(false).unicode(false)
 }
 
 #[cfg(test)]

@@ -163,6 +163,7 @@ impl Run {
             flush_ns: 1_000_000,
             slots: Slots::every(self.slot_ns),
             rotate_packets: u64::MAX,
+            packet_comment: Arc::default(),
             start_ns: START_NS,
             grace_ns: 0,
             by_packet_time: false,

@@ -293,6 +293,8 @@ pub struct WritePlan {
     pub owner: Option<User>,
     /// A comment in the header of each file; pcapng only.
     pub annotation: Option<String>,
+    /// A comment on each packet of files that is written, after those that it has; pcapng only.
+    pub packet_comment: Option<String>,
 }
 
 /// The sandbox of a process, which the process enters at the end of a run's start and never leaves.
@@ -328,6 +330,8 @@ const BACKLOG_SHARE: u64 = 4;
 const BACKLOG_BYTES_MAX: u64 = 512 << 20;
 /// Room in a chunk beside its longest packet.
 const PACKET_ROOM_BYTES: usize = 128 << 10;
+/// Longest comment on packets: with the options that a packet has it fits that room.
+const PACKET_COMMENT_BYTES_MAX: usize = 16 << 10;
 /// Smallest `fsync`.
 const FSYNC_MIN: Duration = Duration::from_millis(10);
 /// Time after which the kernel retires a block that is not full, ms.
@@ -504,6 +508,7 @@ impl WritePlan {
             access: FileAccess::default(),
             owner: None,
             annotation: None,
+            packet_comment: None,
         }
     }
 
@@ -533,12 +538,28 @@ impl WritePlan {
                 "`duplicates` mark needs the `format` pcapng: pcap has no place for a mark".into(),
             ));
         }
+        self.check_packet_comment(input)?;
         match (input.interfaces.len() > 1 || input.hotplug.is_some()) && self.format != Format::Pcapng {
             true => Err(Error::Plan(
                 "pcap holds a single interface: use the `format` pcapng, or capture one interface".into(),
             )),
             false => Ok(()),
         }
+    }
+
+    /// Refuses a comment on packets that has no place: in a ring packets have no options, and a packet has its room.
+    fn check_packet_comment(&self, input: &InputPlan) -> Result<()> {
+        let Some(comment) = &self.packet_comment else { return Ok(()) };
+        let words = if input.read.is_none() {
+            "`comment-packets` comments on packets of files: it needs `read`".into()
+        } else if self.format != Format::Pcapng {
+            "`comment-packets` needs the `format` pcapng: pcap has no comments".into()
+        } else if comment.is_empty() || comment.len() > PACKET_COMMENT_BYTES_MAX {
+            format!("a comment of `comment-packets` has 1 to {PACKET_COMMENT_BYTES_MAX} bytes")
+        } else {
+            return Ok(());
+        };
+        Err(Error::Plan(words))
     }
 }
 

@@ -7,7 +7,7 @@ use crate::shell::DurationArgs;
 use crate::units::{self, CLOCKS, choice};
 use anyhow::bail;
 use clap::ValueHint;
-use quaff::plan::{InputPlan, ReadPlan, SNAPLEN_MAX};
+use quaff::plan::{InputPlan, Pattern, ReadPlan, SNAPLEN_MAX};
 use quaff::source::interfaces_named;
 use quaff_os::packet::TimeSource;
 use quaff_send::Ranges;
@@ -60,6 +60,14 @@ flags! {
     /// Keep only packets that match a tcpdump expression; evaluated in the kernel for interfaces
     #[arg(short, long, value_name = "EXPR", value_parser = F::parser())]
     FilterArg<F: FlagValue> { filter: Option<F> }
+
+    /// Keep packets whose payload matches a regular expression, such as '^GET /' or '(?i)password'
+    ///
+    /// Payload is what follows the header of TCP or UDP, or otherwise the IP header; a packet without one is searched
+    /// as a whole. Each packet is searched by itself, and '^' is the start of its payload. A byte is written \xff. For a
+    /// pattern that spans packets: 'quaff streams list --grep'.
+    #[arg(long, value_name = "REGEX", value_parser = Pattern::new)]
+    GrepArg { grep: Option<Pattern> }
 
     /// Bytes to keep of each packet; 0 keeps all
     #[arg(short, long, value_name = "BYTES", value_parser = S::parser())]

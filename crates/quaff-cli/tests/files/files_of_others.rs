@@ -434,6 +434,72 @@ fn a_loss_is_a_comment_on_the_packet_after_it() {
     assert_eq!(printed, "3 packets were lost before this one\n");
 }
 
+/// A file of packets 0 to 4; packet 2 was sent, and has a comment.
+fn commented(dir: &tempfile::TempDir) -> String {
+    let own = [option(2, &0b10u32.to_le_bytes()), option(1, b"seen by hand"), vec![0; 4]].concat();
+    let file = Pcapng::default().section(&[]).named("eth0").packets(0, 0..2).packet(0, 2, &own);
+    file.packets(0, 3..5).put(dir, "commented.pcapng")
+}
+
+#[test]
+fn packets_that_are_kept_get_a_comment_after_their_own() {
+    let dir = folder();
+    let from = commented(&dir);
+    let to = dir.path().join("out.pcapng").display().to_string();
+    let text = "für später";
+    let args = ["-r", &from, "-w", &to, "--include", "2-3", "--comment-packets", text];
+    assert_eq!(capture(&args).code, 0);
+    let [own, added] = [&b"seen by hand"[..], text.as_bytes()].map(|text| option(1, text));
+    assert_eq!(options(&to), [(0, added.clone()), (0b10, [own, added.clone()].concat())]);
+    if let Some(mut tshark) = tool(test_name!(), "tshark") {
+        let printed =
+            run(tshark.args(["-r", &to, "-T", "fields", "-E", "aggregator=;", "-e", "frame.comment"]));
+        assert_eq!(printed, format!("{text}\nseen by hand;{text}\n"));
+    }
+    // Beside the comment on a loss, on each of more packets than a batch has.
+    let dropcount = option(4, &3u64.to_le_bytes());
+    let file = Pcapng::default().section(&[]).named("eth0").packets(0, 0..600).packet(0, 600, &dropcount);
+    let from = file.put(&dir, "lossy.pcapng");
+    assert_eq!(capture(&["-r", &from, "-w", &to, "--comment-packets", text]).code, 1);
+    let found = options(&to);
+    assert!(found.len() == 601 && found[..600].iter().all(|(_, options)| *options == added));
+    let loss = option(1, b"3 packets were lost before this one");
+    assert_eq!(found[600].1, [loss, added].concat());
+}
+
+#[test]
+fn a_comment_on_packets_without_a_place_is_refused() {
+    let dir = folder();
+    let from = commented(&dir);
+    let [pcapng, pcap] = ["a.pcapng", "a.pcap"].map(|name| dir.path().join(name).display().to_string());
+    let long = "x".repeat(16_385);
+    for (args, words) in [
+        (["-r", &from, "-w", &pcap, "--comment-packets", "x"], "pcap has no comments"),
+        (["-i", "lo", "-w", &pcapng, "--comment-packets", "x"], "--read"),
+        (["-r", &from, "-w", &pcapng, "--comment-packets", ""], "1 to 16384 bytes"),
+        (["-r", &from, "-w", &pcapng, "--comment-packets", &long], "1 to 16384 bytes"),
+    ] {
+        let ended = capture(&args);
+        assert!(ended.code == 2 && ended.stderr.contains(words), "{args:?}: {}", ended.stderr);
+    }
+    let longest = "x".repeat(16_384);
+    assert_eq!(capture(&["-r", &from, "-w", &pcapng, "--comment-packets", &longest]).code, 0);
+    assert_eq!(options(&pcapng)[0].1, option(1, longest.as_bytes()));
+}
+
+#[test]
+fn a_split_keeps_comments() {
+    let dir = folder();
+    let from = commented(&dir);
+    let out = dir.path().join("out");
+    let args = ["split", "-q", "--members", "2", "--read", &from, "--dir"];
+    assert!(Command::new(QUAFF).args(args).arg(&out).status().expect("quaff runs").success());
+    let files = names(&out).into_iter().map(|name| out.join(name));
+    let all: Vec<_> = files.flat_map(options).collect();
+    let with_comment: Vec<_> = all.iter().filter(|(_, options)| !options.is_empty()).collect();
+    assert_eq!((all.len(), with_comment), (5, vec![&(0b10, option(1, b"seen by hand"))]));
+}
+
 #[test]
 fn the_section_is_of_the_machine_that_captured() {
     let dir = folder();

@@ -417,6 +417,8 @@ fn the_page_of_streams_has_the_fields_of_the_json() {
     shown.extend(of_bodies.map(|field| format!("from_client.bodies[].{field}")));
     compare_section("streams", "Index", &shown);
     let mut shown = fields_of_lines("streams list all.pcap --json", dir.path());
+    // The first match is there with a pattern only.
+    shown.extend(fields_of_lines("streams list all.pcap --grep . --json", dir.path()));
     shown.retain(|field| !field.starts_with("from_server."));
     shown.insert("from_server".to_owned());
     compare_section("streams", "List", &shown);

@@ -13,6 +13,7 @@ mod streams_listed;
 mod streams_objects;
 mod streams_scripts;
 mod streams_scripts_live;
+mod streams_search;
 mod streams_tshark;
 #[path = "../support/mod.rs"]
 mod support;

@@ -28,15 +28,15 @@ const WITH_GTP: [&str; 3] = ["dtls.pcap", "reasm_segv_anon.pcapng", "tls_change_
 static DISABLED: [&str; 3] = ["teredo", "ptp", "gtp"];
 
 /// A capture, and how both programs read it.
-struct Case<'a> {
-    capture: &'a Path,
-    name: String,
+pub(crate) struct Case<'a> {
+    pub(crate) capture: &'a Path,
+    pub(crate) name: String,
     decap: &'static [&'static str],
     disabled: &'static [&'static str],
 }
 
 impl<'a> Case<'a> {
-    fn new(capture: &'a Path) -> Self {
+    pub(crate) fn new(capture: &'a Path) -> Self {
         let name = capture.file_name().expect("a name").to_string_lossy().into_owned();
         let has_gtp = WITH_GTP.contains(&name.as_str());
         let decap: &'static [&'static str] = if has_gtp { &[] } else { &["--decap", "auto"] };
@@ -56,7 +56,13 @@ impl<'a> Case<'a> {
     }
 
     fn rows(&self) -> Vec<Value> {
-        let text = String::from_utf8(self.quaff(&["list", "-q", "--json", self.path()])).expect("text");
+        self.rows_with(&[])
+    }
+
+    /// The rows of a list with these words.
+    pub(crate) fn rows_with(&self, words: &[&str]) -> Vec<Value> {
+        let words = [&["list", "-q", "--json", self.path()], words].concat();
+        let text = String::from_utf8(self.quaff(&words)).expect("text");
         text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
     }
 
@@ -82,7 +88,7 @@ fn some<T>(all: &[T]) -> impl Iterator<Item = &T> {
     all.iter().step_by(all.len().div_ceil(FOLLOWED).max(1))
 }
 
-fn bytes_of(row: &Value, name: &str) -> [u64; 2] {
+pub(crate) fn bytes_of(row: &Value, name: &str) -> [u64; 2] {
     ["from_client", "from_server"].map(|side| row[side][name].as_u64().expect("a number"))
 }
 
@@ -121,7 +127,7 @@ fn check_tcp(case: &Case, rows: &[Value]) -> usize {
 }
 
 /// The ends of a row: those of the client and of the server.
-fn ends(row: &Value) -> [String; 2] {
+pub(crate) fn ends(row: &Value) -> [String; 2] {
     ["client", "server"].map(|host| {
         let address: IpAddr = row[host].as_str().and_then(|text| text.parse().ok()).expect("an address");
         let port = row[format!("{host}_port")].as_u64().expect("a port");
@@ -201,7 +207,7 @@ fn compare(captures: &[PathBuf], next: &AtomicUsize) -> Compared {
 }
 
 /// Some of the captures of protocols. The others have packets of all of them.
-fn sample() -> Vec<PathBuf> {
+pub(crate) fn sample() -> Vec<PathBuf> {
     let of_protocols =
         captures().into_iter().filter(|path| path.parent().is_some_and(|dir| dir.ends_with("protocols")));
     let is_always = |path: &Path| ALWAYS.iter().any(|name| path.ends_with(name));

@@ -69,6 +69,14 @@ fn extracted(capture: &Path) -> Streams {
 /// bytes of what carries them.
 pub(crate) fn followed(capture: &Path, protocol: &str, disabled: &[&str]) -> Streams {
     let mut streams = Streams::new();
+    let numbered = numbered(capture, protocol, disabled).into_values();
+    numbered.for_each(|sides| add(&mut streams, sides, false));
+    streams
+}
+
+/// The same by tshark's numbers of streams, from 0 on.
+pub(crate) fn numbered(capture: &Path, protocol: &str, disabled: &[&str]) -> BTreeMap<usize, Sides> {
+    let mut streams = BTreeMap::new();
     let (mut first, mut at_once) = (0, AT_ONCE[0]);
     loop {
         let mut tshark = Command::new("tshark");
@@ -87,7 +95,7 @@ pub(crate) fn followed(capture: &Path, protocol: &str, disabled: &[&str]) -> Str
         // Streams without data have no number there.
         let is_last = last_stream(&printed).map_or(found.is_empty(), |last| last < first + at_once);
         // Taps are printed in any order.
-        found.into_values().for_each(|sides| add(&mut streams, sides, false));
+        streams.extend(found);
         if is_last {
             return streams;
         }

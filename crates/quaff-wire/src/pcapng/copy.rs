@@ -51,6 +51,13 @@ pub fn comments(options: RawOptions<'_>) -> Vec<String> {
     texts.map(|(_, text)| String::from_utf8_lossy(text).into_owned()).collect()
 }
 
+/// A comment as an option of a block, for writing; of at most 65,535 bytes.
+pub fn comment_option(text: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    encode::option(&mut out, OPT_COMMENT, text.as_bytes());
+    out
+}
+
 /// A Name Resolution Block (section 4.5) for writing, with the records and options of one that was read; empty without
 /// records.
 pub fn names(raw: RawNames<'_>) -> Vec<u8> {

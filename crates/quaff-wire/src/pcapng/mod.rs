@@ -11,7 +11,7 @@ mod option;
 mod search;
 mod time;
 
-pub use copy::{PacketOptions, comments, interface_options, names};
+pub use copy::{PacketOptions, comment_option, comments, interface_options, names};
 pub(crate) use decode::{Decoder, byte_order};
 pub use encode::{
     Interface, PACKET_ID_BYTES, PADDING_BYTES_MIN, Section, Statistics, append_epb, append_epb_with,

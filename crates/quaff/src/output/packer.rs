@@ -55,6 +55,8 @@ pub(crate) struct PackPlan {
     pub slots: Slots,
     /// A chunk ends after each of so many packets, so that a file can.
     pub rotate_packets: u64,
+    /// An option that each packet gets after those that it has, a comment; pcapng only. Empty for none.
+    pub packet_comment: Arc<[u8]>,
     /// Start of the capture, ns since 1970.
     pub start_ns: u64,
     /// Time after its end in which a slot may still get packets from the kernel, ns.
@@ -250,6 +252,9 @@ impl Packer {
             (now_ns, self.slot_wall_ns(frames, wall_ns))
         };
         let done = match self.plan.format {
+            Format::Pcapng if !self.plan.packet_comment.is_empty() => {
+                self.pack_with_comment(memory, frames, times)
+            }
             Format::Pcapng if !memory.ids.is_empty() => self.pack_with_ids(memory, frames, times),
             Format::Pcapng if memory.options.is_empty() => {
                 let room = |_: &Frame, captured| pcapng::epb_bytes(captured);
@@ -281,10 +286,32 @@ impl Packer {
         })
     }
 
+    /// Packs frames that get a comment beside their options and numbers.
+    fn pack_with_comment(&mut self, memory: Memory<'_>, frames: &[Frame], times: (u64, u64)) -> usize {
+        let comment = self.plan.packet_comment.clone();
+        let next_id = ids_of(memory, frames);
+        let bytes = |frame: &Frame| frame.options(memory).map_or(0, |options| options.bytes.len());
+        let added_bytes = comment.len() + pcapng::PACKET_ID_BYTES;
+        let room = |frame: &Frame, captured| pcapng::epb_bytes(captured) + bytes(frame) + added_bytes;
+        let scratch = Cell::new(Vec::new());
+        self.pack_with(memory, frames, times, room, |out, frame, record| {
+            let (kept, mut options) = (frame.options(memory), scratch.take());
+            options.clear();
+            match (kept, next_id()) {
+                (None, 0) => {}
+                (Some(kept), 0) => options.extend_from_slice(&kept.bytes),
+                (kept, id) => options.extend(kept.cloned().unwrap_or_default().bytes_with_id(id)),
+            }
+            options.extend_from_slice(&comment);
+            let flags = kept.map_or(record.direction, |kept| kept.flags);
+            pcapng::append_epb_with(out, frame.interface.into(), record, flags, &options);
+            scratch.set(options);
+        })
+    }
+
     /// Packs frames that have numbers: those of the last ones of the batch.
     fn pack_with_ids(&mut self, memory: Memory<'_>, frames: &[Frame], times: (u64, u64)) -> usize {
-        let next = Cell::new(memory.ids.len().saturating_sub(frames.len()));
-        let next_id = || memory.ids.get(next.replace(next.get() + 1)).copied().unwrap_or(0);
+        let next_id = ids_of(memory, frames);
         let bytes = |frame: &Frame| frame.options(memory).map_or(0, |options| options.bytes.len());
         let room =
             |frame: &Frame, captured| pcapng::epb_bytes(captured) + bytes(frame) + pcapng::PACKET_ID_BYTES;
@@ -692,6 +719,12 @@ impl Output for Packer {
             high_buffers: self.buffer_high as u64,
         }
     }
+}
+
+/// The numbers of the last frames of a batch, one after another; 0 for none.
+fn ids_of(memory: Memory<'_>, frames: &[Frame]) -> impl Fn() -> u64 {
+    let next = Cell::new(memory.ids.len().saturating_sub(frames.len()));
+    move || memory.ids.get(next.replace(next.get() + 1)).copied().unwrap_or(0)
 }
 
 fn pcap_room(_: &Frame, captured: usize) -> usize {

@@ -63,6 +63,10 @@ pub struct ObjectTally {
 pub(crate) struct ReaderTally {
     /// Connections of which it received bytes, a gap or a difference; of a list all, and the conversations of UDP.
     pub(crate) connections: u64,
+    /// Rows of a list: connections and conversations, with a pattern those that match.
+    pub(crate) listed: u64,
+    /// Sides without a match in which not every match was looked for: memory was needed.
+    pub(crate) searched_in_part: u64,
     pub(crate) files: u64,
     /// Bytes that it passed on or wrote.
     pub(crate) bytes: u64,

@@ -10,7 +10,7 @@ use crate::source::Sources;
 use quaff_file::tally::WriterTally;
 use quaff_file::write::{Heading, Slots, Target, WriterGauges};
 use quaff_os::{Stop, Wakeup};
-use quaff_wire::pcapng::Section;
+use quaff_wire::pcapng::{self, Section};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -59,6 +59,12 @@ impl FileOutput {
             flush_ns: plan.flush.as_nanos() as u64,
             slots: slots.clone(),
             rotate_packets: target.rotate_packets(),
+            packet_comment: plan
+                .packet_comment
+                .as_deref()
+                .map(pcapng::comment_option)
+                .unwrap_or_default()
+                .into(),
             start_ns,
             grace_ns: GRACE_NS,
             by_packet_time: !sources.is_live,

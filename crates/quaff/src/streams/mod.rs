@@ -23,7 +23,7 @@ mod scripts;
 pub use crate::output::{BodyTally, ObjectTally};
 pub use extract::{Contents, ExtractPlan, IndexTarget};
 pub use follow::FollowPlan;
-pub use list::{ListPlan, RowSink, StreamRow, StreamSide};
+pub use list::{ListPlan, RowSink, StreamMatch, StreamRow, StreamSide};
 pub use protocol::StreamProtocol;
 pub use records::{RecordFolder, RecordTarget};
 pub use report::{Bytes, Connections, Datagrams, Gap, Gaps, Ignored, StreamsReport, UdpConversations};
@@ -139,6 +139,6 @@ fn open(plan: ReaderPlan, stop: &Stop) -> Result<Box<dyn StreamReader>> {
     Ok(match plan {
         ReaderPlan::Extract(plan) => Box::new(Extract::open(plan, stop.clone())?),
         ReaderPlan::Follow(plan) => Box::new(Follow::new(plan)),
-        ReaderPlan::List(plan) => Box::new(List::new(plan, stop.clone())),
+        ReaderPlan::List(plan) => Box::new(List::new(plan, stop.clone())?),
     })
 }

@@ -31,6 +31,12 @@ pub struct StreamsReport {
     /// Of a list, and of the ends that are followed.
     #[serde(skip)]
     pub udp: UdpConversations,
+    /// Rows of a list: with a pattern those of connections and conversations that match.
+    #[serde(skip)]
+    pub listed: u64,
+    /// Sides without a match in which not every match was looked for: memory was needed.
+    #[serde(skip)]
+    pub searched_in_part: u64,
     /// Payload of TCP, by its fate.
     pub bytes: Bytes,
     /// Bytes that are missing, by the reason.
@@ -150,7 +156,7 @@ pub struct Datagrams {
 }
 
 impl StreamsReport {
-    /// Returns whether bytes are missing in what was delivered, or were captured and not delivered.
+    /// Returns whether bytes are missing in what was delivered, were captured and not delivered, or were not searched.
     pub(crate) fn lacks_bytes(&self) -> bool {
         self.gaps.total().bytes
             + self.bytes.capped
@@ -161,6 +167,7 @@ impl StreamsReport {
             + self.bodies.refused
             + self.objects.map_or(0, |objects| objects.limited)
             + self.datagrams.incomplete
+            + self.searched_in_part
             > 0
     }
 }
@@ -293,6 +300,8 @@ fn of_lane(lane: &ReassemblyEnd) -> StreamsReport {
         cut_bytes: reader.cut_bytes,
         connections: Connections::new(track, streams, reader),
         udp: UdpConversations::new(track),
+        listed: reader.listed,
+        searched_in_part: reader.searched_in_part,
         bytes: Bytes::new(streams),
         gaps: Gaps::new(streams),
         datagrams: Datagrams::new(fragments),

@@ -128,6 +128,13 @@ pub(crate) struct Args {
     /// Comment in the header of each file, which Wireshark shows in the properties of the capture; pcapng only
     #[arg(long, value_name = "TEXT", help_heading = "Output")]
     annotate: Option<String>,
+    /// Comment on each packet that is written, after those that it has, which Wireshark lists as frame.comment; pcapng
+    /// only
+    ///
+    /// Packets are those that the filter, --grep and the other conditions keep. Comments that packets of FILE have are
+    /// kept, with or without this option.
+    #[arg(long, value_name = "TEXT", requires = "read", help_heading = "Output")]
+    comment_packets: Option<String>,
     /// Stop before the output exceeds SIZE, all files of the run together
     #[arg(long, value_name = "SIZE", value_parser = units::bytes, help_heading = "Output")]
     pub(super) stop_size: Option<u64>,
@@ -327,6 +334,7 @@ impl Args {
             access: self.owner.access()?,
             owner: self.owner.user.caller(),
             annotation: self.annotate.clone(),
+            packet_comment: self.comment_packets.clone(),
             ..WritePlan::with_buffer(
                 self.buffer.map(|Bytes(bytes)| bytes),
                 memory::default_free_bytes(),

@@ -1,8 +1,8 @@
 //! The editing flags of `quaff capture --read` (`--from`, `--dedup`, …), and the plan they make.
 
-use crate::flags::{RangesArgs, SpanArgs, nanoseconds_of, of};
+use crate::flags::{GrepArg, RangesArgs, SpanArgs, nanoseconds_of, of};
 use crate::units::{Choice, choice};
-use quaff::plan::{DedupWindow, Duplicates, EditPlan, Pattern};
+use quaff::plan::{DedupWindow, Duplicates, EditPlan};
 
 /// Options of editing.
 #[derive(Debug, Clone, clap::Args)]
@@ -16,12 +16,8 @@ use quaff::plan::{DedupWindow, Duplicates, EditPlan, Pattern};
 pub(crate) struct EditArgs {
     #[command(flatten)]
     span: SpanArgs,
-    /// Keep packets whose payload matches a regular expression, such as '^GET /' or '(?i)password'
-    ///
-    /// Payload is what follows the header of TCP or UDP, or otherwise the IP header; a packet without one is searched
-    /// as a whole. Each packet is searched by itself, and '^' is the start of its payload. A byte is written \xff.
-    #[arg(long, value_name = "REGEX", value_parser = Pattern::new)]
-    grep: Option<Pattern>,
+    #[command(flatten)]
+    grep: GrepArg,
     #[command(flatten)]
     ranges: RangesArgs,
     /// Add TIME to the time of each packet, such as 1h or -250ms
@@ -70,7 +66,7 @@ impl EditArgs {
         EditPlan {
             from: self.span.from,
             to: self.span.to,
-            pattern: self.grep.clone(),
+            pattern: (*self.grep).clone(),
             include: self.ranges.include.clone(),
             exclude: self.ranges.exclude.clone(),
             shift_ns: self.shift_time.unwrap_or(0),

@@ -3,14 +3,14 @@
 use super::input::RuleArgs;
 use super::report::{self, Place};
 use crate::exit::Exit;
-use crate::flags::{FileArgs, FilteredArgs, Given, NoSandboxArg, of};
+use crate::flags::{FileArgs, FilteredArgs, Given, GrepArg, NoSandboxArg, of};
 use crate::shell::{self, ONLY_ERRORS, ReportArgs, WatchArgs};
 use crate::show::{self, Stream, name};
 use crate::terminal_table;
 use anyhow::ensure;
 use quaff::format;
 use quaff::plan::SandboxPlan;
-use quaff::streams::{ListPlan, ReaderPlan, RowSink, StreamRow, StreamsPlan, StreamsReport};
+use quaff::streams::{ListPlan, ReaderPlan, RowSink, StreamMatch, StreamRow, StreamsPlan, StreamsReport};
 use quaff_file::write::Output;
 use quaff_os::was_stdout_closed;
 use quaff_stream::tracker::TrackPlan;
@@ -23,12 +23,13 @@ use std::path::PathBuf;
 /// One row each, in the order of their first packets: number, ends, start, bytes of payload from each side, application
 /// and host, bytes that are missing, and how it ended. UDP conversations have numbers of their own, with a u before
 /// them. 'quaff streams follow' prints the one with a number, with the same files in the same order and the same
-/// filters.
+/// filters. With --grep only those that match are listed, with their numbers among all.
 ///
 /// Exit status: 0 nothing is missing; 1 bytes are missing, or an input file is damaged; 2 it failed.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = EXAMPLES,
+    mut_args(of("grep", |arg| arg.help(GREP).long_help(LONG_GREP))),
     mut_args(of("quiet", |arg| arg.help(ONLY_ERRORS))),
     mut_args(of("json", |arg| arg.help("Print each row as a JSON object, one per line")))
 )]
@@ -37,6 +38,8 @@ pub(super) struct Args {
     input: FilteredArgs,
     #[command(flatten)]
     packets: Given<FileArgs>,
+    #[command(flatten, next_help_heading = "Filter")]
+    grep: GrepArg,
     #[command(flatten)]
     rules: Given<RuleArgs>,
 
@@ -52,8 +55,18 @@ const EXAMPLES: &str = "\
 Examples:
   quaff streams list day.pcapng
   quaff streams list day.pcapng host 10.0.0.1
+  quaff streams list day.pcapng --grep '(?i)password'
   quaff streams list a.pcap b.pcap --json | jq 'select(.ended == \"refused\")'
   quaff streams follow day.pcapng 12";
+
+const GREP: &str = "List only conversations in which a side matches a regular expression, such as '(?i)password', across \
+                    packets";
+const LONG_GREP: &str = "\
+List only conversations in which a side matches a regular expression, such as '(?i)password', across packets
+
+Each side of a TCP connection is searched as one text: a match may span packets, and none spans missing bytes. Of \
+UDP each datagram is searched by itself. '^' is the start of a side or of a datagram, '$' its end; a byte is written \
+\\xff. The column 'match' has the side and the offset of its first match.";
 
 /// Rows of a table: those of a large capture are several, on a terminal each with its heading.
 const PAGE_ROWS: usize = 10_000;
@@ -72,6 +85,8 @@ const COLUMNS: [(&str, bool, usize); 9] = [
     ("missing", true, 5),
     ("lasted", true, 6),
 ];
+/// The column of --grep.
+const MATCH: (&str, bool, usize) = ("match", false, 0);
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     ensure!(!was_stdout_closed(), "stdout is closed: use a pipe or a file");
@@ -87,12 +102,12 @@ impl Args {
     fn plan(&self) -> anyhow::Result<StreamsPlan> {
         let rows: Box<dyn RowSink + Send> = match self.report.json {
             true => Box::new(JsonLines::default()),
-            false => Box::new(Pages::default()),
+            false => Box::new(Pages { has_pattern: self.grep.is_some(), ..Pages::default() }),
         };
         Ok(StreamsPlan {
             input: self.packets.plan(self.input.find(&[])?),
             track: TrackPlan { udp: true, ..self.rules.plan(None) },
-            reader: ReaderPlan::List(ListPlan { rows }),
+            reader: ReaderPlan::List(ListPlan { rows, pattern: (*self.grep).clone() }),
             also_written: vec![Output::Stdout],
             sandbox: (!*self.no_sandbox).then(SandboxPlan::default),
             owner: None,
@@ -109,13 +124,24 @@ impl Args {
             show::number_of(udp, "UDP conversation"),
             report.seconds,
         );
+        text += &self.search_words(report);
         text += &report::missing_words(report, Place::Text);
         text += &report::other_words(report, Place::Text);
         text += &report::input_words(report);
-        if report.failure.is_none() && tcp + udp > 0 {
+        if report.failure.is_none() && report.listed > 0 {
             text += &self.next_command();
         }
         text
+    }
+
+    /// The rows of --grep, and what was not searched.
+    fn search_words(&self, report: &StreamsReport) -> String {
+        if self.grep.is_none() {
+            return String::new();
+        }
+        let counts = [(report.searched_in_part, "sides without a match searched in part: memory was needed")];
+        let listed = show::number_of(report.listed, "conversation");
+        format!("  {listed} with a match\n") + &show::counted("  ", counts)
     }
 
     /// The command that prints one of the rows: its number is that of the same files with the same flags.
@@ -145,13 +171,16 @@ const FILES_SHOWN: usize = 4;
 struct Pages {
     rows: Vec<Vec<String>>,
     is_begun: bool,
+    /// Each row has a match.
+    has_pattern: bool,
 }
 
 impl Pages {
     fn print(&mut self) {
         if !self.rows.is_empty() {
             let rows = std::mem::take(&mut self.rows).into_iter();
-            show::print(&terminal_table::listed(&COLUMNS, rows, !self.is_begun));
+            let columns: Vec<_> = COLUMNS.into_iter().chain(self.has_pattern.then_some(MATCH)).collect();
+            show::print(&terminal_table::listed(&columns, rows, !self.is_begun));
             self.is_begun = true;
         }
     }
@@ -159,7 +188,8 @@ impl Pages {
 
 impl RowSink for Pages {
     fn row(&mut self, row: &StreamRow) -> bool {
-        self.rows.push(cells(row));
+        let of_match = self.has_pattern.then(|| match_cell(row));
+        self.rows.push(cells(row).into_iter().chain(of_match).collect());
         if self.rows.len() == PAGE_ROWS {
             self.print();
         }
@@ -190,6 +220,17 @@ fn cells(row: &StreamRow) -> Vec<String> {
         if missing > 0 { show::bytes(missing) } else { String::new() },
         format::span(lasted_ns as f64 / 1e9),
     ]
+}
+
+/// `client 1,024`; of UDP `server 7 in datagram 2`; of both sides both.
+fn match_cell(row: &StreamRow) -> String {
+    let words = |side: &str, found: StreamMatch| {
+        let datagram = found.datagram.map(|number| format!(" in datagram {}", show::count(number)));
+        format!("{side} {}{}", show::count(found.offset), datagram.unwrap_or_default()).replace(' ', "\u{a0}")
+    };
+    let sides = [("client", row.from_client.first_match), ("server", row.from_server.first_match)];
+    let found = sides.into_iter().filter_map(|(side, found)| Some(words(side, found?)));
+    found.collect::<Vec<_>>().join(", ")
 }
 
 /// `2026-11-20 09:04:11.123`.
@@ -237,7 +278,9 @@ mod tests {
 
     #[test]
     fn a_row_has_the_words_that_follow_takes() {
-        let side = StreamSide { bytes: 2048, gap_bytes: 7, ..StreamSide::default() };
+        let [first, second] =
+            [(1024, Some(2)), (0, None)].map(|(offset, datagram)| Some(StreamMatch { offset, datagram }));
+        let side = StreamSide { bytes: 2048, gap_bytes: 7, first_match: first, ..StreamSide::default() };
         let row = StreamRow {
             id: "u3".into(),
             number: 3,
@@ -254,8 +297,9 @@ mod tests {
             closed: "input_ended",
             ended: "open",
             from_client: side,
-            from_server: StreamSide::default(),
+            from_server: StreamSide { first_match: second, ..StreamSide::default() },
         };
+        assert_eq!(match_cell(&row), "client\u{a0}1,024\u{a0}in\u{a0}datagram\u{a0}2, server\u{a0}0");
         let expected = [
             "u3",
             "udp\u{a0}10.0.0.1:4711\u{a0}→\u{a0}[fd00::1]:443",

@@ -3,6 +3,8 @@
 use super::*;
 use crate::buffer_pool::{FreeBuffers, LanePool};
 use quaff_os::Buffer;
+use quaff_wire::decode::{Decoder, Item, Step};
+use quaff_wire::pcapng::{Interface, PacketOptions, Section};
 use rtrb::{Consumer, RingBuffer};
 
 const S: u64 = 1_000_000_000;
@@ -20,6 +22,7 @@ fn packer() -> (Packer, Consumer<LaneMessage>, FreeBuffers) {
         flush_ns: S,
         slots: Slots::default(),
         rotate_packets: u64::MAX,
+        packet_comment: Arc::default(),
         start_ns: S,
         grace_ns: 0,
         by_packet_time: false,
@@ -141,6 +144,41 @@ fn a_batch_goes_into_chunks_by_slots_and_room_and_a_loss_is_counted_once() {
     free_buffers.push(first.buffer);
     assert_eq!(packer.take(memory, &mut frames[6..], Arrival::at(now(65.0))), 1);
     assert_eq!(of(&next_chunk(&mut inbound)), (1, at(60.0), 4, 4 * block));
+}
+
+/// Packets without options, with those of a file, with a number, and with both.
+#[test]
+fn a_comment_follows_the_options_and_the_number_of_a_packet() {
+    let (mut packer, mut inbound, _free_buffers) = packer();
+    packer.plan.packet_comment = pcapng::comment_option("later").into();
+    let of_file = PacketOptions { flags: 2, bytes: pcapng::comment_option("of the file") };
+    let (bytes, options) = ([0; 60], [of_file]);
+    let frame = Frame { time_ns: at(10.0), len: 60, wire_len: 60, keep: u32::MAX, ..Frame::default() };
+    let with_options = Frame { flags: Frame::OPTIONS, ..frame };
+    let mut frames = [frame, with_options, frame, with_options];
+    for ids in [Vec::new(), vec![0, 0, 7, 7]] {
+        let memory = Memory { bytes: &bytes, scratch: &[], options: &options, ids: &ids };
+        assert_eq!(packer.take(memory, &mut frames, Arrival::at(now(10.0))), 4);
+    }
+    packer.seal();
+    let chunk = next_chunk(&mut inbound);
+    let (mut rest, mut decoder, mut found) = (Vec::new(), Decoder::default(), Vec::new());
+    pcapng::shb(&mut rest, &Section::default());
+    pcapng::idb(&mut rest, &Interface::default());
+    rest.extend(&chunk.buffer[..chunk.len]);
+    let mut rest = &rest[..];
+    decoder.no_more();
+    while let Step::Item(item) = decoder.next(&mut rest).expect("whole blocks") {
+        if let Item::Frame(frame) = item {
+            let copied = PacketOptions::new(frame.flags, frame.options);
+            found.push((pcapng::comments(frame.options), copied.bytes.len()));
+        }
+    }
+    let (plain, both) = (vec!["later".to_owned()], vec!["of the file".to_owned(), "later".to_owned()]);
+    let [plain, both] = [(plain, 12), (both, 28)];
+    let with_id = |(comments, len): &(Vec<String>, usize)| (comments.clone(), len + pcapng::PACKET_ID_BYTES);
+    let numbered = [plain.clone(), both.clone(), with_id(&plain), with_id(&both)];
+    assert_eq!(found, [&[plain.clone(), both.clone(), plain, both][..], &numbered].concat());
 }
 
 #[test]

@@ -58,6 +58,18 @@ pub struct StreamSide {
     pub gap_bytes: u64,
     /// `fin`, `reset`, `cutoff`, `capped`, `open`, `unseen`; `None` for UDP.
     pub end: Option<&'static str>,
+    /// The first match of the pattern, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_match: Option<StreamMatch>,
+}
+
+/// The place of a match of a pattern.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct StreamMatch {
+    /// Offset of its first byte, in the stream of the side with what is missing; of UDP in the datagram.
+    pub offset: u64,
+    /// The number of the datagram among those of the side, from 1; `None` for TCP.
+    pub datagram: Option<u64>,
 }
 
 /// A conversation that has not ended.
@@ -116,6 +128,18 @@ impl Listed {
         side.gaps += u64::from(payload.cut_bytes() > 0);
         side.gap_bytes += payload.cut_bytes();
         side.datagrams = side.datagrams.map(|datagrams| datagrams + 1);
+    }
+
+    /// Searches a side, whose last datagram has been noted, for its first match.
+    pub(super) fn search(&mut self, sender: Sender, find: impl FnOnce() -> Option<u64>) {
+        let side = &mut self.sides[sender.index()];
+        let datagram = side.datagrams;
+        side.first_match = side.first_match.or_else(|| find().map(|offset| StreamMatch { offset, datagram }));
+    }
+
+    /// True if a side has a match.
+    pub(super) fn has_match(&self) -> bool {
+        self.sides.iter().any(|side| side.first_match.is_some())
     }
 
     /// The row of a connection that has ended.
