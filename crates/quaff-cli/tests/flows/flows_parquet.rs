@@ -238,6 +238,7 @@ fn pyarrow_and_duckdb_read_the_rows_of_the_json() {
     let seen = compare("duckdb", &python, &run);
     let filtered = &seen["filtered"];
     assert!(filtered["found"] == filtered["expected"] && filtered["found"][0].is_u64(), "{filtered}");
+    assert_eq!(groups_of_report(&run.segments()), seen["grouped"], "by source and port");
     let columns = &seen["columns"];
     for (name, encoding, has_bloom) in [
         ("flowStart", "DELTA_BINARY_PACKED", false),
@@ -252,6 +253,17 @@ fn pyarrow_and_duckdb_read_the_rows_of_the_json() {
         assert!(encodings.contains(encoding), "{name}: {found}");
         assert_eq!((&found[1], &found[2]), (&json!(has_bloom), &json!("ZSTD")), "{name}: {found}");
     }
+}
+
+/// Records, packets and bytes by source and port of TCP and UDP, as a report has them.
+fn groups_of_report(segments: &Path) -> Value {
+    let args = ["flows", "report", "-q", "--json", "--by", "source+port", "--top", "1000000"];
+    let done = Command::new(QUAFF).args(args).args(["--where", "tcp or udp"]).arg(segments).output();
+    let done = done.expect("quaff runs");
+    let report: Value = serde_json::from_slice(&done.stdout).expect("JSON");
+    let rows = report["by"][0]["rows"].as_array().expect("rows");
+    let sums = |row: &Value| json!([row["records"], row["packets"], row["bytes"]]);
+    rows.iter().map(|row| (row["name"].as_str().expect("a name").to_owned(), sums(row))).collect()
 }
 
 /// Without fields that the meter has to compute, their columns have no values.

@@ -58,6 +58,14 @@ def duckdb(folder):
     seen["filtered"] = {"found": found, "expected": [group[2] for group in groups]}
     columns = run(f"SELECT path_in_schema, encodings, bloom_filter_offset IS NOT NULL, compression FROM {files}")
     seen["columns"] = {name: [encodings, bloom, compression] for name, encodings, bloom, compression in columns}
+    # The groups of `quaff flows report --by source,…`, of the protocols with ports.
+    sums = "count(*), sum(packetDeltaCount + reversePacketDeltaCount), sum(octetDeltaCount + reverseOctetDeltaCount)"
+    protocols = {6: "tcp", 17: "udp"}
+    grouped = run(
+        f"SELECT sourceAddress, protocolIdentifier, destinationTransportPort, {sums} FROM {table} "
+        f"WHERE protocolIdentifier IN (6, 17) GROUP BY 1, 2, 3"
+    )
+    seen["grouped"] = {f"{row[0]}, {protocols[row[1]]} {row[2]}": [int(sum) for sum in row[3:]] for row in grouped}
     return rows, seen
 
 

@@ -25,6 +25,46 @@ pub enum By {
     Server,
     Protocol,
     Vlan,
+    /// Several properties: each combination is a group.
+    Several(&'static Combination),
+}
+
+/// Several properties.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Combination {
+    name: String,
+    all: Vec<By>,
+}
+
+impl By {
+    /// Several properties together, named as they were given; `None` if one of them is already several: a flow, or both
+    /// of its hosts. The combination lives as long as the process, so it is made once for an argument.
+    pub fn several(name: &str, all: Vec<Self>) -> Option<Self> {
+        let is_one = |by: &Self| !matches!(by, Self::Flow | Self::Host | Self::Several(_));
+        let is_fine = all.len() > 1 && all.iter().all(is_one);
+        is_fine.then(|| Self::Several(Box::leak(Box::new(Combination { name: name.to_owned(), all }))))
+    }
+
+    /// Returns whether it is this property, or has it among others.
+    pub fn has(self, by: Self) -> bool {
+        self == by || matches!(self, Self::Several(of) if of.all.contains(&by))
+    }
+
+    /// Returns whether its groups are those of the destination: what it received is what the source has sent.
+    pub(super) fn is_of_destination(self) -> bool {
+        match self {
+            Self::Destination | Self::Port => true,
+            Self::Several(of) => of.all.iter().all(|by| by.is_of_destination()),
+            _ => false,
+        }
+    }
+}
+
+impl Combination {
+    /// The name as it was given, such as `source+port`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
 }
 
 /// One group.
@@ -39,6 +79,7 @@ pub(super) enum Group {
     Server(Option<String>),
     Protocol(u8),
     Vlan(u16),
+    Several(Box<[Self]>),
 }
 
 impl Group {
@@ -60,6 +101,7 @@ impl Group {
             By::Server => Self::Server(application.and_then(|application| application.server_name.clone())),
             By::Protocol => Self::Protocol(key.protocol),
             By::Vlan => Self::Vlan(key.vlan),
+            By::Several(of) => Self::Several(of.all.iter().map(|by| Self::new(*by, record)).collect()),
         }
     }
 }
@@ -79,6 +121,10 @@ impl fmt::Display for Group {
             Self::Server(None) => f.write_str("without a name"),
             Self::Vlan(0) => f.write_str("untagged"),
             Self::Vlan(id) => write!(f, "vlan {id}"),
+            Self::Several(groups) => groups.iter().enumerate().try_for_each(|(at, group)| {
+                f.write_str(if at == 0 { "" } else { ", " })?;
+                write!(f, "{group}")
+            }),
         }
     }
 }

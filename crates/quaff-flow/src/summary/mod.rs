@@ -16,7 +16,7 @@ mod ranking;
 mod tests;
 
 pub use cells::Cell;
-pub use group::By;
+pub use group::{By, Combination};
 pub use ranking::{Order, Query, Ranked, Row};
 
 use crate::choice::Choice;
@@ -277,10 +277,7 @@ impl Groups {
     /// Adds sums and values over time; returns the number of new values.
     fn add(&mut self, record: &FlowRecord, sum: Sum, cells: &[Cell]) -> usize {
         let key = &record.key;
-        let seen_from_group = match self.by {
-            By::Destination | By::Port => sum.turned(),
-            _ => sum,
-        };
+        let seen_from_group = if self.by.is_of_destination() { sum.turned() } else { sum };
         let entry = self.entries.entry(Group::new(self.by, record)).or_default();
         let mut added = entry.add(seen_from_group, cells);
         match self.by {

@@ -22,6 +22,22 @@ pub(super) const BY: [Choice<By>; 9] = [
     ("vlan", By::Vlan, ""),
 ];
 
+/// A property, or several with `+` between them.
+pub(super) fn property(text: &str) -> Result<By, String> {
+    let known = |name: &str| {
+        let found = BY.iter().find(|(known, ..)| *known == name).map(|(_, by, _)| *by);
+        let names = || BY.iter().map(|(name, ..)| *name).collect::<Vec<_>>().join(", ");
+        found.ok_or_else(|| format!("'{name}' is none of {}; several together as in source+port", names()))
+    };
+    let all = text.split('+').map(known).collect::<Result<Vec<_>, _>>()?;
+    match all[..] {
+        [one] => Ok(one),
+        _ => By::several(text, all).ok_or_else(|| {
+            "flow and host are of both ends of a flow and go with nothing else: write source or destination".to_owned()
+        }),
+    }
+}
+
 /// Orders of rows, by their names in arguments.
 pub(super) const ORDERS: [Choice<Order>; 8] = [
     ("rate", Order::Rate, ""),
@@ -36,6 +52,9 @@ pub(super) const ORDERS: [Choice<Order>; 8] = [
 
 /// The name of a property in arguments and JSON.
 pub(super) fn by_name(by: By) -> &'static str {
+    if let By::Several(of) = by {
+        return of.name();
+    }
     BY.iter().find(|(_, known, _)| *known == by).map_or("", |(name, ..)| name)
 }
 
@@ -51,6 +70,7 @@ pub(super) fn heading(by: By) -> &'static str {
         By::Server => "Servers",
         By::Protocol => "Protocols",
         By::Vlan => "VLANs",
+        By::Several(of) => of.name(),
     }
 }
 

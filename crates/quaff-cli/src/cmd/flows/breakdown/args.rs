@@ -1,9 +1,9 @@
 //! The arguments of `quaff flows report`, and the plans that they make.
 
-use crate::cmd::flows::sums::BY;
+use crate::cmd::flows::sums::property;
 use crate::flags::{FileArgs, HtmlArg, MatchArg, NoSandboxArg, SpanArgs, TimeoutArgs, nanoseconds, of};
 use crate::shell::{QuietArgs, ReportArgs};
-use crate::units::{self, choice};
+use crate::units;
 use anyhow::{bail, ensure};
 use quaff::flows::FlowsPlan;
 use quaff::plan::{SandboxPlan, TimeBound};
@@ -57,8 +57,9 @@ pub(in crate::cmd) struct Args {
     #[command(flatten, next_help_heading = "Flows")]
     pub(super) timeouts: TimeoutArgs,
 
-    /// Properties to sum by
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "host,port,application,protocol", value_parser = choice(BY), help_heading = "Report")]
+    /// Properties to sum by: flow, host, source, destination, port, application, server, protocol, vlan; several
+    /// together with +, such as source+port
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "host,port,application,protocol", value_parser = property, help_heading = "Report")]
     pub(super) by: Vec<By>,
     /// Rows of each property
     #[arg(long, value_name = "N", default_value_t = 10, help_heading = "Report")]
@@ -126,7 +127,7 @@ impl Args {
 
     /// A property is asked for that only the application of a flow has.
     pub(super) fn needs_applications(&self) -> bool {
-        let is_summed = self.by.iter().any(|by| matches!(by, By::Application | By::Server));
+        let is_summed = self.by.iter().any(|by| by.has(By::Application) || by.has(By::Server));
         is_summed || self.condition.as_ref().is_some_and(Expression::needs_applications)
     }
 
