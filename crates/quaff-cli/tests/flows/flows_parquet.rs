@@ -1,6 +1,5 @@
 //! `quaff flows --parquet`: other programs read the rows that `--json` has, and a crash leaves no half segment.
 
-use crate::support::QUAFF;
 use jiff::Timestamp;
 use quaff_testkit::{skip, test_name};
 use serde_json::{Map, Value, json};
