@@ -19,8 +19,8 @@ use std::time::Duration;
 
 /// Report the traffic of files by host, port, application and others, and over time
 ///
-/// Meters capture files as 'quaff flows --read' does, or reads segments of 'quaff flows --parquet', and sums the
-/// records: a table for each property of --by, JSON, or a page with pictures. Bytes are those of IP packets. A flow
+/// Meters capture files as 'quaff flows --read' does, or reads what 'quaff flows' wrote with --parquet or --ipfix, and
+/// sums the records: a table for each property of --by, JSON, or a page with pictures. Bytes are those of IP packets. A flow
 /// counts at both its hosts; a port is that of the service.
 ///
 /// The packets of a record are spread evenly over its time. A long flow has a record each --active: a smaller value
@@ -36,7 +36,7 @@ use std::time::Duration;
     mut_args(of("to", |arg| arg.help("Sum only flows that had begun before TIME, written as for --from")))
 )]
 pub(in crate::cmd) struct Args {
-    /// Capture files, or segments of flow records, and folders with such files; '-' is stdin
+    /// Capture files, or segments or IPFIX files of flow records, and folders with such files; '-' is stdin
     #[arg(required = true, value_name = "FILE|DIR")]
     pub(super) paths: Vec<PathBuf>,
     #[command(flatten)]
@@ -57,11 +57,15 @@ pub(in crate::cmd) struct Args {
     #[command(flatten, next_help_heading = "Flows")]
     pub(super) timeouts: TimeoutArgs,
 
-    /// Properties to sum by: flow, host, source, destination, port, application, server, protocol, vlan; several
-    /// together with +, such as source+port
+    /// Properties to sum by: flow, host, source, destination, port, application, server, protocol, vlan and others;
+    /// several together with +, such as source+port
+    ///
+    /// The others are source-port, version, tos, flags, icmp, interface, inner-vlan, mpls, tunnel, end, rule, alpn and
+    /// continued. A property that the records do not have is 'not recorded'; what was recorded and not recognized is
+    /// 'unknown'.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "host,port,application,protocol", value_parser = property, help_heading = "Report")]
     pub(super) by: Vec<By>,
-    /// Rows of each property
+    /// Rows of each property; the rest is the row 'others'
     #[arg(long, value_name = "N", default_value_t = 10, help_heading = "Report")]
     pub(super) top: usize,
     /// Show values of each TIME, such as 1s, 5m or 1h [default: in JSON and pages, so that there are 24 to 120 of them]
@@ -87,6 +91,7 @@ Examples:
   quaff flows report /data --by host,server --over 1m
   quaff flows report /var/lib/flows/dt=2026-11-23 --by source --top 20
   quaff flows report /data --where 'host 10.0.0.7 and port 443' --by flow
+  quaff flows report day.ipfix --by source+port,destination+flags
   quaff flows report day.pcapng --by application --top 20 --json
   quaff flows report day.pcapng --over 10s --html traffic.html";
 
@@ -119,7 +124,7 @@ impl Args {
         ];
         if let Some(name) = given.into_iter().flatten().next() {
             bail!(
-                "{name} is for packets, and segments have flow records: leave it out; --where chooses flows, --match rows"
+                "{name} is for packets, and these files have flow records: leave it out; --where chooses flows, --match rows"
             );
         }
         Ok(())
@@ -127,7 +132,8 @@ impl Args {
 
     /// A property is asked for that only the application of a flow has.
     pub(super) fn needs_applications(&self) -> bool {
-        let is_summed = self.by.iter().any(|by| by.has(By::Application) || by.has(By::Server));
+        let of_application = [By::Application, By::Server, By::Alpn];
+        let is_summed = self.by.iter().any(|by| of_application.iter().any(|of| by.has(*of)));
         is_summed || self.condition.as_ref().is_some_and(Expression::needs_applications)
     }
 
@@ -226,6 +232,6 @@ impl Args {
 
     pub(super) fn query(&self, by: By) -> Query<'_> {
         let (order, count) = (Order::Bytes, self.top);
-        Query { by, order, is_reversed: false, text: &self.text, first: 0, count, at: None }
+        Query { by, order, is_reversed: false, text: &self.text, first: 0, count, at: None, has_rest: true }
     }
 }
