@@ -268,6 +268,7 @@ const ARGUMENTS: &[(&str, &str, Files)] = &[
     ("flows-top", "--read", Parsed("flows top --once --json --read @")),
     ("flows-report", "", Parsed("flows report @ --json")),
     ("flows-report", "", Regular("flows report @ --json", segment)),
+    ("flows-report", "", Regular("flows report @ --json", messages)),
     ("flows-report", "--html", Written),
     ("streams", "--read", Parsed("streams --script default --out %/rows --read @")),
     ("streams", "--script", Own),
@@ -350,6 +351,13 @@ fn capture_file(dir: &Path) -> PathBuf {
 fn segment(dir: &Path) -> PathBuf {
     let path = dir.join("some.parquet");
     fs::write(&path, b"PAR1PAR1").unwrap();
+    path
+}
+
+/// A message of IPFIX without records.
+fn messages(dir: &Path) -> PathBuf {
+    let path = dir.join("some.ipfix");
+    fs::write(&path, [0, 10, 0, 20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 4]).unwrap();
     path
 }
 
