@@ -38,12 +38,12 @@ impl FlowRecord {
 
     /// Packets of both directions.
     pub fn packets(&self) -> u64 {
-        self.forward.packets + self.reverse.packets
+        self.forward.packets.saturating_add(self.reverse.packets)
     }
 
     /// IP bytes of both directions.
     pub fn bytes(&self) -> u64 {
-        self.forward.bytes + self.reverse.bytes
+        self.forward.bytes.saturating_add(self.reverse.bytes)
     }
 }
 

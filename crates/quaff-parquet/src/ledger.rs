@@ -28,6 +28,8 @@ pub struct SegmentLedger {
     pub ignored: Ignored,
     /// The meter's counters added up when the segment was closed.
     pub is_conserved: bool,
+    /// The meter looked for applications: rows without one are unknown. Segments of earlier versions do not have it.
+    pub has_applications: bool,
     /// SHA-256 of the first `hashed_bytes` bytes of the file, which are all row groups; hexadecimal.
     pub sha256: String,
     pub hashed_bytes: u64,
@@ -35,6 +37,9 @@ pub struct SegmentLedger {
 
 /// The metadata key of the schema version; every segment has it.
 pub(crate) const VERSION_KEY: &str = "quaff.schema";
+/// The metadata key of the columns of applications, and its value if they were recorded.
+const APPLICATIONS_KEY: &str = "quaff.applications";
+const RECORDED: &str = "recorded";
 
 impl SegmentLedger {
     /// The key-value metadata of the file.
@@ -44,6 +49,7 @@ impl SegmentLedger {
             ("quaff.names".to_owned(), self.names.word().to_owned()),
             ("quaff.probe".to_owned(), self.probe.clone()),
             ("quaff.identity".to_owned(), if self.is_conserved { "holds" } else { "broken" }.to_owned()),
+            (APPLICATIONS_KEY.to_owned(), if self.has_applications { RECORDED } else { "none" }.to_owned()),
             ("quaff.sha256".to_owned(), self.sha256.clone()),
         ];
         let mut copy = self.clone();
@@ -73,6 +79,7 @@ impl SegmentLedger {
             names: find("quaff.names")?.parse()?,
             probe: find("quaff.probe")?.to_owned(),
             is_conserved: find("quaff.identity")? == "holds",
+            has_applications: find(APPLICATIONS_KEY).is_ok_and(|word| word == RECORDED),
             sha256: find("quaff.sha256")?.to_owned(),
             ..Self::default()
         };

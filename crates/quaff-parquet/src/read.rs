@@ -2,13 +2,14 @@
 
 use crate::error::{Error, Result, TryParquet};
 use crate::ledger::SegmentLedger;
-use crate::schema::{COLUMNS, Column, Row, Values, schema};
+use crate::schema::{APPLICATION, COLUMNS, Column, Row, Values, schema};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::{ByteArray, DataType};
 use parquet::errors::{ParquetError, Result as FormatResult};
 use parquet::file::metadata::FileMetaData;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor};
+use quaff_flow::export::Names;
 use quaff_flow::record::{Direction, EndReason, FlowRecord, FlowSink, InitiatorRule, RecordKey};
 use quaff_os::Try;
 use ring::digest::{Context, SHA256};
@@ -74,6 +75,19 @@ impl SegmentReader {
     /// The counters of the segment.
     pub fn ledger(&self) -> &SegmentLedger {
         &self.ledger
+    }
+
+    /// Returns whether the meter recorded applications and names of servers: by the ledger, or because a row has one.
+    pub fn has_applications(&self) -> bool {
+        let is_filled = |number: usize, column: usize| {
+            let group = self.file.metadata().row_group(number);
+            let nulls = group.column(column).statistics().and_then(|found| found.null_count_opt());
+            nulls.is_some_and(|nulls| i64::try_from(nulls).is_ok_and(|nulls| nulls < group.num_rows()))
+        };
+        let column = COLUMNS.iter().position(|column| column.name(Names::Ipfix) == APPLICATION);
+        let mut groups = 0..self.file.num_row_groups();
+        self.ledger.has_applications
+            || column.is_some_and(|column| groups.any(|number| is_filled(number, column)))
     }
 
     /// Passes all records to a sink, in order.

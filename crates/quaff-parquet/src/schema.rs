@@ -26,6 +26,8 @@ pub(crate) const BLOOM_FALSE: f64 = 0.01;
 /// Compression level of zstd. Level 3 is slower and not smaller for these columns.
 pub(crate) const ZSTD_LEVEL: i32 = 1;
 const TCP: u8 = 6;
+/// The column of the application.
+pub(crate) const APPLICATION: &str = "applicationName";
 
 /// The values that all rows of a segment share.
 #[derive(Debug, Clone, Default)]
@@ -347,7 +349,7 @@ pub(crate) static COLUMNS: [Column; 41] = [
     Column::new(["reverseRetransmittedPackets", "RETRANSMITTED_OUT_PKTS", "", ""], Plain,
         each!(MaybeInt, |record, facts| tcp(record, facts).map(|extras| int(extras.reverse.retransmitted_packets)),
             |row, packets| extras(row).reverse.retransmitted_packets = narrow(row, packets))),
-    Column::new(["applicationName", "APPLICATION_NAME", "service", "network.protocol"], Dictionary,
+    Column::new([APPLICATION, "APPLICATION_NAME", "service", "network.protocol"], Dictionary,
         MaybeText(|record| application(record).map(|application| application.name), set_application)),
     Column::new(["serverName", "", "", ""], Dictionary,
         MaybeText(|record| application(record).and_then(|application| application.server_name.as_deref()),

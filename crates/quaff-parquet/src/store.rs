@@ -179,6 +179,7 @@ impl SegmentStore {
             missed: missed_since(self.missed, self.missed_closed),
             ignored: ignored_since(self.meter.ignored, self.meter_closed.ignored),
             is_conserved: self.meter.check().is_ok(),
+            has_applications: self.plan.extras.application,
             ..SegmentLedger::default()
         };
         match open.segment.commit(&mut ledger) {

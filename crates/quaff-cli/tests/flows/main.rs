@@ -7,6 +7,7 @@ mod flows_live;
 mod flows_output;
 mod flows_parquet;
 mod flows_shown;
+mod flows_stored;
 mod flows_where;
 mod made;
 #[path = "../support/mod.rs"]

@@ -42,6 +42,70 @@ def number(value):
     return None if value is None else int(value)
 
 
+# Groupings of `quaff flows report --by`.
+GROUPINGS = [
+    "source+port",
+    "port+destination+protocol",
+    "source-port",
+    "flags+tos",
+    "vlan+inner-vlan+version",
+    "end+rule+continued",
+    "application+server",
+    "alpn+protocol",
+    "tunnel+mpls+interface",
+]
+
+
+def none_if_zero(words, none):
+    return lambda number: f"{words} {number}" if number else none
+
+
+def letters(flags):
+    found = "".join(letter for at, letter in enumerate("CEUAPRSF") if flags & (0x80 >> at))
+    return found or "no flags"
+
+
+PROTOCOLS = {6: "tcp", 17: "udp"}
+ENDS = ["", "idle", "active", "end of flow", "forced", "lack of resources"]
+RULES = ["sender", "SYN", "SYN-ACK", "ICMP", "ports", "first packet"]
+# The columns of a property in SQL, and the words of their values.
+PROPERTIES = {
+    "source": (["sourceAddress"], str),
+    "destination": (["destinationAddress"], str),
+    "port": (["protocolIdentifier", "destinationTransportPort"], lambda of, port: f"{PROTOCOLS[of]} {port}"),
+    "source-port": (["protocolIdentifier", "sourceTransportPort"], lambda of, port: f"{PROTOCOLS[of]} {port}"),
+    "protocol": (["protocolIdentifier"], PROTOCOLS.get),
+    "version": (["ipVersion"], "ipv{}".format),
+    "tos": (["ipClassOfService"], "tos {}".format),
+    "flags": (["tcpControlBits | reverseTcpControlBits"], letters),
+    "vlan": (["vlanId"], none_if_zero("vlan", "untagged")),
+    "inner-vlan": (["dot1qCustomerVlanId"], none_if_zero("inner vlan", "one tag or none")),
+    "mpls": (["mplsTopLabel"], none_if_zero("mpls", "no mpls")),
+    "tunnel": (["tunnelId"], none_if_zero("tunnel", "no tunnel")),
+    "interface": (["ingressInterface"], "interface {}".format),
+    "end": (["flowEndReason"], ENDS.__getitem__),
+    "rule": (["directionRule"], RULES.__getitem__),
+    "continued": (["isContinued"], lambda number: "continued" if number else "first"),
+    "application": (["applicationName"], lambda name: name or "unknown"),
+    "server": (["serverName"], lambda name: name or "without a name"),
+    "alpn": (["applicationProtocols"], lambda name: name or "without ALPN"),
+}
+
+
+def grouped(run, table, properties):
+    """Records, packets and bytes of TCP and UDP by several properties, named as a report names them."""
+    columns = [column for name in properties for column in PROPERTIES[name][0]]
+    sums = "count(*), sum(packetDeltaCount + reversePacketDeltaCount), sum(octetDeltaCount + reverseOctetDeltaCount)"
+    found = {}
+    for row in run(f"SELECT {', '.join(columns)}, {sums} FROM {table} WHERE protocolIdentifier IN (6, 17) GROUP BY ALL"):
+        row, names = list(row), []
+        for name in properties:
+            of, words = PROPERTIES[name]
+            names.append(words(*[row.pop(0) for _ in of]))
+        found[", ".join(names)] = [int(sum) for sum in row]
+    return found
+
+
 def duckdb(folder):
     import duckdb
 
@@ -58,6 +122,7 @@ def duckdb(folder):
     seen["filtered"] = {"found": found, "expected": [group[2] for group in groups]}
     columns = run(f"SELECT path_in_schema, encodings, bloom_filter_offset IS NOT NULL, compression FROM {files}")
     seen["columns"] = {name: [encodings, bloom, compression] for name, encodings, bloom, compression in columns}
+    seen["grouped"] = {by: grouped(run, table, by.split("+")) for by in GROUPINGS}
     return rows, seen
 
 

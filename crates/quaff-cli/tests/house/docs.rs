@@ -362,8 +362,9 @@ fn the_page_of_flows_has_the_fields_of_the_json() {
     shown.insert("rows[].detail".to_owned());
     compare_section("flows", "JSON of top", &shown);
     let mut shown = BTreeSet::new();
-    sample(alone(), "flows report all.pcap --by flow,host", dir.path(), &mut shown);
-    shown.insert("by[].rows[].detail".to_owned());
+    sample(alone(), "flows report all.pcap --by flow,host,source+port --top 1", dir.path(), &mut shown);
+    // Of stored records without applications, and of flows with them.
+    shown.extend(["by[].not_recorded[]", "by[].rows[].detail"].map(str::to_owned));
     compare_section("flows", "JSON of a report", &shown);
 }
 

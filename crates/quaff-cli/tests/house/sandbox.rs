@@ -276,6 +276,7 @@ const ARGUMENTS: &[(&str, &str, Files)] = &[
     ("flows-report", "", Parsed("flows report @ --json")),
     ("flows-report", "--read", Parsed("flows report -r @ --json")),
     ("flows-report", "", Regular("flows report @ --json", segment)),
+    ("flows-report", "", Regular("flows report @ --json", messages)),
     ("flows-report", "--html", Written),
     ("streams", "", Parsed("streams @ --script default --out %/rows --overwrite")),
     ("streams", "--read", Parsed("streams --script default --out %/rows --overwrite --read @")),
@@ -363,6 +364,13 @@ fn capture_file(dir: &Path) -> PathBuf {
 fn segment(dir: &Path) -> PathBuf {
     let path = dir.join("some.parquet");
     fs::write(&path, b"PAR1PAR1").unwrap();
+    path
+}
+
+/// A message of IPFIX without records.
+fn messages(dir: &Path) -> PathBuf {
+    let path = dir.join("some.ipfix");
+    fs::write(&path, [0, 10, 0, 20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 4]).unwrap();
     path
 }
 

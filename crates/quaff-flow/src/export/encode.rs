@@ -6,7 +6,7 @@ use super::value::{Datum, EndRoutes, Scene, View, read};
 use std::net::IpAddr;
 
 /// Seconds from 1900, where NTP begins, to 1970.
-const NTP_OFFSET_S: u64 = 2_208_988_800;
+pub(super) const NTP_OFFSET_S: u64 = 2_208_988_800;
 /// Maximum length of a variable field: a record with other fields has to fit into a message of 64 KiB.
 pub(crate) const VARIABLE_BYTES_MAX: usize = 4096;
 

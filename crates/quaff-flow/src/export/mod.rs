@@ -14,6 +14,7 @@
 //! | `encoder` | records encoded as messages |
 //! | `routes`, `mmdb` | AS numbers of addresses, from a file |
 //! | `file` | IPFIX files (RFC 5655) |
+//! | `reader` | messages of IPFIX back into records |
 //! | `text` | JSON lines, CSV, Zeek's conn.log |
 //!
 //! `docs/flow-export.md` describes the formats for users. All modules only compute bytes, without sockets and clocks;
@@ -28,6 +29,7 @@ mod ipfix;
 mod message;
 mod mmdb;
 mod options;
+mod reader;
 #[cfg(test)]
 pub(crate) mod roundtrip;
 mod routes;
@@ -45,8 +47,9 @@ pub use encoder::{BiflowPolicy, Encoder, EncoderPlan, TEMPLATE_ID, Unencoded};
 pub(crate) use file::FileEncoder;
 pub use message::{Carried, Message, Session, Version};
 pub use options::{Statistics, Timeouts};
+pub use reader::{IPFIX_HEADER_BYTES, IpfixBatch, IpfixError, IpfixReader, IpfixTotals, is_ipfix};
 pub use routes::AsTable;
-pub use template::{DEFAULT_IPFIX, DEFAULT_V9, Dialect, Template, TemplateError, UnknownName};
+pub use template::{DEFAULT_FILE, DEFAULT_IPFIX, DEFAULT_V9, Dialect, Template, TemplateError, UnknownName};
 pub use text::{Names, TextEncoder, TextFormat, date_utc};
 pub use value::{Interface, NextHops, Route, Routes, SamplingView, Scene};
 

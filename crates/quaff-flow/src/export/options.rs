@@ -195,6 +195,20 @@ pub(crate) fn append_ledger(out: &mut Vec<u8>, domain: u32, ledger: &FlowLedger)
     }
 }
 
+/// Sets the count of a ledger that has this private number; returns false if none has it.
+pub(crate) fn set_ledger(ledger: &mut FlowLedger, id: u16, number: u64) -> bool {
+    let FlowLedger { seen, exported, live, held, ignored, .. } = ledger;
+    let counts =
+        [seen, exported, live, held, &mut ignored.not_ip, &mut ignored.truncated, &mut ignored.not_sampled];
+    let Some(at) = id.checked_sub(LEDGER_FIRST).map(usize::from) else { return false };
+    match counts.into_iter().nth(at / 2) {
+        Some(count) if LEDGER_FIELDS[at].is_packets => count.packets = number,
+        Some(count) => count.bytes = number,
+        None => return false,
+    }
+    true
+}
+
 /// Appends the sampler of IPFIX, selector 0: it selects one packet and skips those before the next, or selects each
 /// with the same probability. Without sampling it is systematic, 1 of 1.
 pub(crate) fn append_sampler(out: &mut Vec<u8>, scene: &Scene) {
@@ -320,6 +334,23 @@ mod tests {
         check(Table::Ledger, &|out| append_ledger(out, 1, &statistics.ledger));
         let row = TypeRow { id: 1, kind: 1, semantics: 1, unit: 1, name: String::new(), description: "" };
         check(Table::Types, &|out| append_type(out, &row));
+    }
+
+    /// What is read into a ledger is what was written of it.
+    #[test]
+    fn each_count_of_a_ledger_has_a_number() {
+        let (mut ledger, mut number) = (FlowLedger::default(), 0);
+        let mut expected = Vec::new();
+        for at in 0..LEDGER_FIELDS.len() as u16 {
+            number += 7;
+            assert!(set_ledger(&mut ledger, LEDGER_FIRST + at, number));
+            append_u64(&mut expected, &[number]);
+        }
+        let mut out = Vec::new();
+        append_ledger(&mut out, 1, &ledger);
+        assert_eq!(out[4..], expected);
+        let after = LEDGER_FIRST + LEDGER_FIELDS.len() as u16;
+        assert!(![0, 1, 63, after, u16::MAX].iter().any(|id| set_ledger(&mut ledger, *id, 1)));
     }
 
     /// RFC 5477, 8.2.6: uniform probabilistic sampling has a probability (311, float64), but no interval and no space.

@@ -18,6 +18,15 @@ pub const DEFAULT_V9: &str = "%IPV4_SRC_ADDR %IPV4_DST_ADDR %IPV4_NEXT_HOP %INPU
 pub const DEFAULT_IPFIX: &str = "%IPV4_SRC_ADDR %IPV4_DST_ADDR %IPV4_NEXT_HOP %INPUT_SNMP %OUTPUT_SNMP %IN_PKTS %IN_BYTES \
     %FLOW_START_MILLISECONDS %FLOW_END_MILLISECONDS %L4_SRC_PORT %L4_DST_PORT %TCP_FLAGS %PROTOCOL %SRC_TOS \
     %SRC_AS %DST_AS %IPV4_SRC_MASK %IPV4_DST_MASK";
+/// The default fields of IPFIX files: all that a question to stored flows may name but the application; both
+/// directions, times in nanoseconds.
+pub const DEFAULT_FILE: &str = "%flowStartNanoseconds %flowEndNanoseconds %sourceIPv4Address %destinationIPv4Address \
+    %sourceTransportPort %destinationTransportPort %protocolIdentifier %icmpTypeCodeIPv4 %vlanId %dot1qCustomerVlanId \
+    %mplsTopLabelStackSection %quaffTunnelId %ingressInterface %ipClassOfService %tcpControlBits %reverseTcpControlBits \
+    %packetDeltaCount %octetDeltaCount %reversePacketDeltaCount %reverseOctetDeltaCount %flowEndReason \
+    %quaffInitiatorRule %quaffIsContinued";
+/// Fields of the application of a flow.
+const APPLICATION_FIELDS: &str = " %applicationName %quaffServerName %quaffApplicationProtocols";
 /// The default fields of text formats: both directions, times in nanoseconds.
 pub(crate) const DEFAULT_TEXT: &str = "%flowStartNanoseconds %flowEndNanoseconds %sourceIPv4Address %destinationIPv4Address \
     %sourceTransportPort %destinationTransportPort %protocolIdentifier %icmpTypeCodeIPv4 %vlanId %ingressInterface \
@@ -172,6 +181,12 @@ impl Template {
     /// The default fields of text formats.
     pub fn default_text() -> Self {
         Self::parse(DEFAULT_TEXT).unwrap_or(Self { fields: Vec::new() })
+    }
+
+    /// The default fields of IPFIX files, with those of the application if the meter computes them.
+    pub fn default_file(has_applications: bool) -> Self {
+        let more = if has_applications { APPLICATION_FIELDS } else { "" };
+        Self::parse(&format!("{DEFAULT_FILE}{more}")).unwrap_or(Self { fields: Vec::new() })
     }
 
     pub(crate) fn fields(&self) -> &[Named] {
@@ -449,6 +464,13 @@ mod tests {
         assert_eq!(template.plan(Dialect::V9, true, false).unwrap().bytes_min, 61 + 3 * 12);
         let ipfix = Template::default_for(Dialect::Ipfix).plan(Dialect::Ipfix, false, false).unwrap();
         assert_eq!(ipfix.bytes_min, 61 + 1 + 8);
+    }
+
+    #[test]
+    fn files_have_both_directions_and_applications_where_they_are_known() {
+        let [without, with] = [false, true].map(Template::default_file);
+        assert_eq!((without.fields().len(), with.fields().len()), (23, 26));
+        assert!(without.is_biflow() && !without.extras().is_any() && with.extras().application);
     }
 
     #[test]

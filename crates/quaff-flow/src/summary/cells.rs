@@ -57,8 +57,9 @@ impl Cells {
         };
         match place {
             Ok(at) => {
-                self.0[at].packets += cell.packets;
-                self.0[at].bytes += cell.bytes;
+                let known = &mut self.0[at];
+                known.packets = known.packets.saturating_add(cell.packets);
+                known.bytes = known.bytes.saturating_add(cell.bytes);
             }
             Err(at) => self.0.insert(at, cell),
         }
@@ -109,7 +110,7 @@ pub(super) fn spread(direction: &Direction, cell_ns: u64) -> impl Iterator<Item 
         before = now;
         cell
     });
-    cells.filter(|cell| cell.packets + cell.bytes > 0)
+    cells.filter(|cell| cell.packets > 0 || cell.bytes > 0)
 }
 
 #[cfg(test)]

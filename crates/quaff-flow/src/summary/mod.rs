@@ -16,14 +16,13 @@ mod ranking;
 mod tests;
 
 pub use cells::Cell;
-pub use group::By;
+pub use group::{By, Combination};
 pub use ranking::{Order, Query, Ranked, Row};
 
 use crate::choice::Choice;
 use crate::record::{Direction, FlowRecord, FlowSink};
 use cells::{Cells, longer_ns, spread};
 use group::Group;
-use quaff_wire::add_each;
 use std::collections::HashMap;
 use std::ops::AddAssign;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -88,10 +87,20 @@ impl Sum {
 }
 
 impl AddAssign for Sum {
+    /// Adds up to the largest number: records of files may have any counts.
     fn add_assign(&mut self, other: Self) {
-        add_each!(self, other;
-            records, flows, packets, bytes, sent_packets, sent_bytes, received_packets, received_bytes
-        );
+        for (sum, more) in [
+            (&mut self.records, other.records),
+            (&mut self.flows, other.flows),
+            (&mut self.packets, other.packets),
+            (&mut self.bytes, other.bytes),
+            (&mut self.sent_packets, other.sent_packets),
+            (&mut self.sent_bytes, other.sent_bytes),
+            (&mut self.received_packets, other.received_packets),
+            (&mut self.received_bytes, other.received_bytes),
+        ] {
+            *sum = sum.saturating_add(more);
+        }
     }
 }
 
@@ -122,6 +131,8 @@ struct Groups {
     joined: u64,
     /// Maximum bytes that a row may lack, which its group had when it was joined to the others.
     lacking_bytes_max: u64,
+    /// Properties that some of the records do not have.
+    not_recorded: Vec<By>,
 }
 
 /// Sums of flow records by several properties.
@@ -135,6 +146,8 @@ pub struct Summary {
     total: Entry,
     /// The sums of the records that are not wanted.
     left_out: Sum,
+    /// Properties that the next records do not have.
+    lacking: Vec<By>,
     groups: Vec<Groups>,
     /// Number of values over time: those at the last count, and those added since.
     cells_held: usize,
@@ -153,6 +166,7 @@ impl Summary {
             others: Entry::default(),
             joined: 0,
             lacking_bytes_max: 0,
+            not_recorded: Vec::new(),
         };
         let groups = plan.by.iter().map(groups).collect();
         let (cell_ns, cells_limit) = (plan.cell_ns, plan.cells_max);
@@ -162,11 +176,18 @@ impl Summary {
             span_ns: None,
             total: Entry::default(),
             left_out: Sum::default(),
+            lacking: Vec::new(),
             groups,
             cells_held: 0,
             cells_limit,
             cells: Vec::new(),
         }
+    }
+
+    /// The records that are added next do not have these properties: their groups are `not recorded`, which is not
+    /// `unknown`.
+    pub fn lack(&mut self, properties: &[By]) {
+        self.lacking = properties.to_vec();
     }
 
     /// Adds a record. Its times are those of both directions, in whole µs, so that a record that was stored as a row
@@ -193,7 +214,7 @@ impl Summary {
         }
         self.cells_held += self.total.add(sum, &cells);
         for groups in &mut self.groups {
-            self.cells_held += groups.add(record, sum, &cells);
+            self.cells_held += groups.add(record, sum, &cells, &self.lacking);
             if groups.entries.len() > self.plan.groups_max {
                 groups.join_smaller();
             }
@@ -206,6 +227,7 @@ impl Summary {
 
     /// Extends the time span to that of a record; lengthens the intervals if there are too many.
     fn see(&mut self, first_ns: u64, last_ns: u64) {
+        let last_ns = last_ns.max(first_ns);
         let [begin_ns, end_ns] = self.span_ns.unwrap_or([first_ns, last_ns]);
         let (begin_ns, end_ns) = (begin_ns.min(first_ns), end_ns.max(last_ns));
         self.span_ns = Some([begin_ns, end_ns]);
@@ -275,18 +297,16 @@ impl Summary {
 
 impl Groups {
     /// Adds sums and values over time; returns the number of new values.
-    fn add(&mut self, record: &FlowRecord, sum: Sum, cells: &[Cell]) -> usize {
+    fn add(&mut self, record: &FlowRecord, sum: Sum, cells: &[Cell], lacking: &[By]) -> usize {
         let key = &record.key;
-        let seen_from_group = match self.by {
-            By::Destination | By::Port => sum.turned(),
-            _ => sum,
-        };
-        let entry = self.entries.entry(Group::new(self.by, record)).or_default();
+        let is_lacking = !lacking.is_empty() && self.note_lacking(lacking);
+        let seen_from_group = if self.by.is_of_destination() { sum.turned() } else { sum };
+        let entry = self.entries.entry(Group::new(self.by, record, lacking)).or_default();
         let mut added = entry.add(seen_from_group, cells);
         match self.by {
             By::Flow if entry.detail.is_none() => entry.detail = detail(record),
             // A host that talks to itself: the flow counts once, and both directions are sent and received by it.
-            By::Host if key.source == key.destination => {
+            By::Host if is_lacking || key.source == key.destination => {
                 entry.sum += Sum { records: 0, flows: 0, packets: 0, bytes: 0, ..sum.turned() };
             }
             By::Host => {
@@ -296,6 +316,19 @@ impl Groups {
             _ => {}
         }
         added
+    }
+
+    /// Remembers the properties that a record does not have; returns whether there are any.
+    fn note_lacking(&mut self, lacking: &[By]) -> bool {
+        let of_record = self.by.parts().iter().filter(|by| lacking.contains(by));
+        let (mut has_any, known) = (false, &mut self.not_recorded);
+        for by in of_record {
+            has_any = true;
+            if !known.contains(by) {
+                known.push(*by);
+            }
+        }
+        has_any
     }
 
     /// Joins the smaller half of the groups to the others: first those without recent packets, then those with fewer
@@ -318,7 +351,7 @@ impl Groups {
             stays
         });
         self.joined += half as u64;
-        self.lacking_bytes_max += largest;
+        self.lacking_bytes_max = self.lacking_bytes_max.saturating_add(largest);
     }
 }
 
@@ -326,7 +359,8 @@ impl Groups {
 fn detail(record: &FlowRecord) -> Option<Box<str>> {
     let application = record.extras.as_deref()?.application.as_ref()?;
     let server = application.server_name.as_deref();
-    Some(server.map_or(application.name.into(), |server| format!("{} {server}", application.name).into()))
+    let words = server.map_or(application.name.into(), |server| format!("{} {server}", application.name));
+    Some(words.trim_start().into())
 }
 
 /// A summary that another thread reads.

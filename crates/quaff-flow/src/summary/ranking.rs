@@ -3,6 +3,9 @@
 use super::{By, Cell, Entry, Group, Sum, Summary};
 use std::cmp::Ordering;
 
+/// The name of the row of groups that have no row of their own.
+const OTHERS: &str = "others";
+
 /// The value by which rows are sorted, largest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
@@ -31,6 +34,8 @@ pub struct Query<'a> {
     pub count: usize,
     /// The interval of [`Row::cell`].
     pub at: Option<u64>,
+    /// Sums the groups after the last row, too.
+    pub has_rest: bool,
 }
 
 /// The result of a query.
@@ -42,6 +47,11 @@ pub struct Ranked {
     pub matching: usize,
     /// The sum of the groups that were removed for lack of room.
     pub others: Option<Row>,
+    /// The sum of the groups after the last row, and of the others if the query has no text; `None` without any. Only
+    /// of queries that ask for it.
+    pub rest: Option<Row>,
+    /// Properties that some of the records do not have.
+    pub not_recorded: Vec<By>,
     /// Maximum bytes that a row may lack, because its group was joined to the others for some time.
     pub lacking_bytes_max: u64,
 }
@@ -50,6 +60,8 @@ pub struct Ranked {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Row {
     pub name: String,
+    /// The names of each property of a combination.
+    pub parts: Vec<String>,
     /// Application and server of a flow.
     pub detail: String,
     pub sum: Sum,
@@ -63,7 +75,13 @@ impl Row {
     fn new(name: String, entry: &Entry, at: Option<u64>) -> Self {
         let detail = entry.detail.as_deref().unwrap_or_default().to_owned();
         let cell = at.map_or(Cell::default(), |at| entry.cells.at(at));
-        Self { name, detail, sum: entry.sum, cell, cells: entry.cells.all().to_vec() }
+        let (parts, cells) = (Vec::new(), entry.cells.all().to_vec());
+        Self { name, parts, detail, sum: entry.sum, cell, cells }
+    }
+
+    fn of_group(group: &Group, entry: &Entry, at: Option<u64>) -> Self {
+        let parts = group.parts().iter().map(Group::to_string).collect();
+        Self { parts, ..Self::new(group.to_string(), entry, at) }
     }
 }
 
@@ -111,20 +129,37 @@ impl Summary {
         let bytes = |entry: &Entry| if query.order == Order::Name { 0 } else { entry.sum.bytes };
         let mut all: Vec<Ranking<'_>> =
             matching.map(|(group, entry)| ((query.value(entry), bytes(entry)), group, entry)).collect();
-        let (matching, end) = (all.len(), query.first.saturating_add(query.count));
+        let (matching, end) = (all.len(), query.first.saturating_add(query.count).min(all.len()));
         if end > 0 && end < all.len() {
             all.select_nth_unstable_by(end - 1, |one, other| query.compare(one, other));
-            all.truncate(end);
         }
+        let rest = query.has_rest.then(|| groups.rest(query, &all[end..]));
+        all.truncate(end);
         all.sort_unstable_by(|one, other| query.compare(one, other));
         let shown = all.iter().skip(query.first).take(query.count);
         let has_others = groups.joined > 0;
         Ranked {
-            rows: shown.map(|(_, group, entry)| Row::new(group.to_string(), entry, query.at)).collect(),
+            rows: shown.map(|(_, group, entry)| Row::of_group(group, entry, query.at)).collect(),
             groups: groups.entries.len(),
             matching,
-            others: has_others.then(|| Row::new("others".to_owned(), &groups.others, query.at)),
+            others: has_others.then(|| Row::new(OTHERS.to_owned(), &groups.others, query.at)),
+            rest: rest.flatten(),
+            not_recorded: groups.not_recorded.clone(),
             lacking_bytes_max: groups.lacking_bytes_max,
         }
+    }
+}
+
+impl super::Groups {
+    /// The sum of these groups, and of those that were removed for lack of room if the query has no text.
+    fn rest(&self, query: &Query<'_>, after: &[Ranking<'_>]) -> Option<Row> {
+        let removed = Some(&self.others).filter(|_| self.joined > 0 && query.text.is_empty());
+        let mut all = after.iter().map(|(_, _, entry)| *entry).chain(removed).peekable();
+        all.peek()?;
+        let mut sum = Entry::default();
+        for entry in all {
+            sum.add(entry.sum, entry.cells.all());
+        }
+        Some(Row::new(OTHERS.to_owned(), &sum, query.at))
     }
 }

@@ -71,7 +71,7 @@ fn summary(cell_ns: u64, intervals_max: u64, groups_max: usize) -> Summary {
 
 fn all(by: By) -> Query<'static> {
     let (order, count) = (Order::Bytes, usize::MAX);
-    Query { by, order, is_reversed: false, text: "", first: 0, count, at: None }
+    Query { by, order, is_reversed: false, text: "", first: 0, count, at: None, has_rest: false }
 }
 
 fn names(summary: &Summary, query: &Query<'_>) -> Vec<String> {
@@ -195,6 +195,131 @@ fn pieces_of_a_flow_are_one_row() {
     }
     let rows = summary.ranked(&all(By::Flow)).rows;
     assert_eq!(rows.iter().map(|row| row.sum.packets).collect::<Vec<_>>(), [6]);
+}
+
+/// A combination is a group for each pair of values, and its sums are those of the records.
+#[test]
+fn several_properties_are_one() {
+    let several = |names: &str, all: &[By]| By::several(names, all.to_vec());
+    let by = several("source+port", &[By::Source, By::Port]).unwrap();
+    for refused in [
+        &[By::Source][..],
+        &[By::Flow, By::Port],
+        &[By::Port, By::Host],
+        &[By::Vlan, By::Vlan],
+        &[by, By::Vlan],
+    ] {
+        assert_eq!(several("x", refused), None, "{refused:?}");
+    }
+    assert!(by.has(By::Port) && !by.has(By::Vlan) && By::Vlan.has(By::Vlan));
+    let mut summary = of(by);
+    for (hosts, port) in [([1, 2], 443), ([1, 3], 443), ([1, 2], 80), ([4, 2], 443)] {
+        summary.add(&record(hosts, port, [2, 1], 0));
+    }
+    let ranked = summary.ranked(&all(by));
+    let rows: Vec<_> = ranked.rows.iter().map(|row| (row.name.as_str(), row.sum.records)).collect();
+    assert_eq!(rows, [("10.0.0.1, tcp 443", 2), ("10.0.0.1, tcp 80", 1), ("10.0.0.4, tcp 443", 1)]);
+    assert_eq!(ranked.rows[0].parts, ["10.0.0.1", "tcp 443"]);
+    // Sent is what the source of a flow has sent, unless all properties are of its destination.
+    assert_eq!((ranked.rows[0].sum.sent_packets, ranked.rows[0].sum.received_packets), (4, 2));
+    let by = several("destination+port", &[By::Destination, By::Port]).unwrap();
+    let mut summary = of(by);
+    summary.add(&record([1, 2], 443, [2, 1], 0));
+    assert_eq!(summary.ranked(&all(by)).rows[0].sum.sent_packets, 1);
+}
+
+/// A summary by one property.
+fn of(by: By) -> Summary {
+    let plan = SummaryPlan { by: vec![by], ..summary(0, 1, 100).plan };
+    Summary::new(plan)
+}
+
+/// Each column of a record is a property, with words for its values and for their absence.
+#[test]
+fn every_column_has_words() {
+    let mut one = record([1, 2], 443, [1, 1], 0);
+    one.key =
+        RecordKey { vlan: 5, inner_vlan: 6, mpls_label: 7, interface: 8, tos: 9, tunnel: 10, ..one.key };
+    (one.forward.tcp_flags, one.reverse.tcp_flags, one.is_continued) = (2, 0x12, true);
+    let application =
+        Application { protocol: "tls", name: "https", alpn: Some("h2".into()), ..Application::default() };
+    one.extras = Some(Box::new(Extras { application: Some(application), ..Extras::default() }));
+    let mut other = record([1, 2], 443, [1, 1], 0);
+    other.key.protocol = 1;
+    other.key.icmp_type_code = 0x0301;
+    for (by, words, absent) in [
+        (By::SourcePort, "tcp 40000", "icmp"),
+        (By::Version, "ipv4", "ipv4"),
+        (By::Tos, "tos 9", "tos 0"),
+        (By::Flags, "AS", "no flags"),
+        (By::Icmp, "no icmp", "icmp type 3.1"),
+        (By::Interface, "interface 8", "interface 0"),
+        (By::InnerVlan, "inner vlan 6", "one tag or none"),
+        (By::Mpls, "mpls 7", "no mpls"),
+        (By::Tunnel, "tunnel 10", "no tunnel"),
+        (By::End, "idle", "idle"),
+        (By::Rule, "first packet", "first packet"),
+        (By::Alpn, "h2", "without ALPN"),
+        (By::Continued, "continued", "first"),
+        (By::Application, "https", "icmp"),
+    ] {
+        for (record, words) in [(&one, words), (&other, absent)] {
+            let mut summary = of(by);
+            summary.add(record);
+            assert_eq!(names(&summary, &all(by)), [words], "{by:?}");
+        }
+    }
+}
+
+/// What was not recorded is not unknown, and the sums are whole: also of hosts, which count each flow twice.
+#[test]
+fn what_was_not_recorded_is_named_so() {
+    let by = By::several("source+application", vec![By::Source, By::Application]).unwrap();
+    let every = [By::Application, By::Host, By::Source, by];
+    let mut summary = Summary::new(SummaryPlan { by: every.to_vec(), ..summary(0, 1, 100).plan });
+    summary.add(&record([1, 2], 443, [2, 1], 0));
+    summary.lack(&[By::Application, By::Host]);
+    summary.add(&record([1, 2], 443, [2, 1], 0));
+    summary.lack(&[]);
+    summary.add(&record([1, 2], 443, [2, 1], 0));
+    let rows = |by| {
+        let rows = summary.ranked(&all(by)).rows.into_iter();
+        rows.map(|row| (row.name, row.sum.records)).collect::<Vec<_>>()
+    };
+    let row = |name: &str, records| (name.to_owned(), records);
+    assert_eq!(rows(By::Application), [row("unknown", 2), row("not recorded", 1)]);
+    assert_eq!(rows(by), [row("10.0.0.1, unknown", 2), row("10.0.0.1, not recorded", 1)]);
+    assert_eq!(rows(By::Source), [row("10.0.0.1", 3)]);
+    let hosts = summary.ranked(&all(By::Host));
+    assert_eq!(hosts.rows.iter().map(|row| row.sum.sent_packets).sum::<u64>(), 9, "{hosts:?}");
+    assert_eq!(
+        (hosts.not_recorded, summary.ranked(&all(by)).not_recorded),
+        (vec![By::Host], vec![By::Application])
+    );
+}
+
+/// The rows and the rest are all groups, those that had no place too.
+#[test]
+fn the_rest_has_a_row() {
+    let mut summary = summary(SECOND, 100, 10);
+    for number in 0..30 {
+        summary.add(&record([number, 250], 443, [1 + u64::from(number), 0], u64::from(number) * SECOND));
+    }
+    let whole = summary.total().0;
+    for count in [0, 1, 3, 1000] {
+        let ranked = summary.ranked(&Query { count, has_rest: true, ..all(By::Source) });
+        let rest = ranked.rest.expect("groups without a place");
+        let mut sum = rest.sum;
+        ranked.rows.iter().for_each(|row| sum += row.sum);
+        assert_eq!((sum, rest.name.as_str()), (whole, "others"), "{count}");
+        let bytes = |row: &Row| row.cells.iter().map(|cell| cell.bytes).sum::<u64>();
+        assert_eq!(bytes(&rest), rest.sum.bytes, "{count}");
+    }
+    let text = summary.ranked(&Query { count: 1, has_rest: true, text: "10.0.0.2", ..all(By::Source) });
+    assert_eq!(text.rest.map(|rest| rest.sum.records), Some(text.matching as u64 - 1));
+    let few = summary.ranked(&Query { count: 9, has_rest: true, ..all(By::Protocol) });
+    assert_eq!((few.rest, few.rows.len()), (None, 1));
+    assert_eq!(summary.ranked(&all(By::Source)).rest, None);
 }
 
 #[test]

@@ -193,7 +193,7 @@ impl Args {
     /// Bytes of a live packet that are looked at by default; 0 is all.
     fn snaplen_live(&self) -> u32 {
         // What an application says of itself is beyond the headers.
-        let extras = self.sinks.extras();
+        let extras = self.sinks.extras(self.input.is_live());
         if extras.application || extras.payload_bytes > PAYLOAD_LIVE { 0 } else { SNAPLEN_LIVE }
     }
 
@@ -223,7 +223,7 @@ impl Args {
             flows_max,
             bytes_max: self.max_memory.unwrap_or(bytes_max),
             sampling: self.sample.unwrap_or(Sampling::All),
-            extras: self.sinks.extras(),
+            extras: self.sinks.extras(self.input.is_live()),
         })
     }
 }
@@ -296,6 +296,27 @@ mod tests {
                 "{columns}: {extras:?}"
             );
         }
+    }
+
+    /// Of files the packets are there; of interfaces whole packets have to be kept.
+    #[test]
+    fn stored_flows_of_files_have_applications() {
+        for (line, expected) in [
+            ("--read a --parquet b", true),
+            ("--read a --ipfix b", true),
+            ("--read a --ipfix b --no-applications", false),
+            ("--read a --parquet b --no-applications --applications", true),
+            ("--read a --ipfix b -T %IN_BYTES%IN_PKTS", false),
+            ("--read a --jsonl b", false),
+            ("-i lo --parquet b", false),
+            ("-i lo --parquet b --applications", true),
+        ] {
+            let plan = plan(line).unwrap();
+            assert_eq!(plan.meter.extras.application, expected, "{line}");
+            let is_short = plan.input.snaplen == SNAPLEN_LIVE;
+            assert_eq!(is_short, line.starts_with("-i") && !expected, "{line}");
+        }
+        assert!(plan("--read a --jsonl b --applications").is_err());
     }
 
     #[test]

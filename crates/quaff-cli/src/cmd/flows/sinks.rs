@@ -115,6 +115,14 @@ pub(crate) struct SinkArgs {
     /// Write records to FILE as IPFIX (RFC 5655); '-' is stdout
     #[arg(long, value_name = "FILE", help_heading = "Files")]
     ipfix: Option<PathBuf>,
+    /// Record the application and the server's name of each flow in --parquet and --ipfix [default: of files]
+    ///
+    /// Of interfaces they cost whole packets in the kernel's ring, and up to 5 KB of memory for a flow.
+    #[arg(long, overrides_with = "no_applications", help_heading = "Files")]
+    applications: bool,
+    /// Do not record applications and names of servers
+    #[arg(long, overrides_with = "applications", help_heading = "Files")]
+    no_applications: bool,
     /// Names of columns in JSON, CSV and Parquet: ipfix, nprobe, zeek or ecs
     #[arg(long, value_name = "WORD", default_value = "ipfix", help_heading = "Files")]
     names: Names,
@@ -168,8 +176,14 @@ impl SinkArgs {
         self.queue as usize
     }
 
+    /// Applications are recorded in segments, or in IPFIX files whose fields are the default ones.
+    fn records_applications(&self, is_live: bool) -> bool {
+        let is_stored = !self.parquet.is_none() || (self.ipfix.is_some() && self.template.is_none());
+        is_stored && !self.no_applications && (self.applications || !is_live)
+    }
+
     /// The fields that the meter has to compute for the templates, and for the formats with columns of their own.
-    pub(super) fn extras(&self) -> ExtrasPlan {
+    pub(super) fn extras(&self, is_live: bool) -> ExtrasPlan {
         let of_template = self.template.as_ref().map_or_else(ExtrasPlan::default, Template::extras);
         let has_names = self.jsonl().is_some() || self.csv.is_some();
         let has_columns = has_names && matches!(self.names, Names::Zeek | Names::Ecs);
@@ -177,7 +191,7 @@ impl SinkArgs {
         ExtrasPlan {
             tcp: of_template.tcp || is_zeek,
             statistics: of_template.statistics || is_zeek,
-            application: of_template.application || is_zeek,
+            application: of_template.application || is_zeek || self.records_applications(is_live),
             ..of_template
         }
     }
@@ -204,6 +218,11 @@ impl SinkArgs {
                 path.display()
             );
         }
+        if self.applications && self.parquet.is_none() && self.ipfix.is_none() {
+            bail!(
+                "--applications is for --parquet and --ipfix: name %applicationName in -T of other outputs"
+            );
+        }
         let (mut sinks, scene) = (Vec::new(), self.scene(meter)?);
         for url in &self.collector {
             sinks.push(SinkPlan::Collector(Box::new(self.collector(url, meter, scene.clone())?)));
@@ -214,7 +233,7 @@ impl SinkArgs {
             (self.jsonl(), FileKind::Json { names, template: template() }),
             (self.csv.as_ref(), FileKind::Csv { names, template: template(), separator: self.separator }),
             (self.zeek.as_ref(), FileKind::Zeek),
-            (self.ipfix.as_ref(), FileKind::Ipfix(Box::new(self.encoder(Version::Ipfix, meter)))),
+            (self.ipfix.as_ref(), FileKind::Ipfix(Box::new(self.file_encoder(meter)))),
         ];
         for (path, kind) in kinds {
             let Some(path) = path else { continue };
@@ -270,6 +289,13 @@ impl SinkArgs {
             tls,
             ..plan
         })
+    }
+
+    /// The encoder of an IPFIX file, which has all fields that a report may name unless a template chooses others.
+    fn file_encoder(&self, meter: &MeterPlan) -> EncoderPlan {
+        let default = || Template::default_file(meter.extras.application);
+        let template = self.template.clone().unwrap_or_else(default);
+        EncoderPlan { template, ..self.encoder(Version::Ipfix, meter) }
     }
 
     fn encoder(&self, version: Version, meter: &MeterPlan) -> EncoderPlan {

@@ -9,7 +9,7 @@ use serde::Serialize;
 /// Columns of a terminal on which the ends of a flow have room in one line.
 const UNBROKEN_COLUMNS: u16 = 100;
 
-/// Properties by which flows are summed, by their names in arguments and JSON.
+/// Properties by which flows are summed, by their names in arguments and JSON: the views of `quaff flows top`.
 pub(super) const BY: [Choice<By>; 9] = [
     ("flow", By::Flow, ""),
     ("host", By::Host, ""),
@@ -21,6 +21,92 @@ pub(super) const BY: [Choice<By>; 9] = [
     ("protocol", By::Protocol, ""),
     ("vlan", By::Vlan, ""),
 ];
+
+/// The other properties of `--by` of `quaff flows report`.
+const COLUMNS: [Choice<By>; 13] = [
+    ("source-port", By::SourcePort, ""),
+    ("version", By::Version, ""),
+    ("tos", By::Tos, ""),
+    ("flags", By::Flags, ""),
+    ("icmp", By::Icmp, ""),
+    ("interface", By::Interface, ""),
+    ("inner-vlan", By::InnerVlan, ""),
+    ("mpls", By::Mpls, ""),
+    ("tunnel", By::Tunnel, ""),
+    ("end", By::End, ""),
+    ("rule", By::Rule, ""),
+    ("alpn", By::Alpn, ""),
+    ("continued", By::Continued, ""),
+];
+
+/// All properties that are no combination.
+fn properties() -> impl Iterator<Item = Choice<By>> {
+    BY.into_iter().chain(COLUMNS)
+}
+
+/// A property, or several with `+` between them.
+pub(super) fn property(text: &str) -> Result<By, String> {
+    let known = |name: &str| {
+        let found = properties().find(|(known, ..)| *known == name).map(|(_, by, _)| by);
+        let names = || properties().map(|(name, ..)| name).collect::<Vec<_>>().join(", ");
+        found.ok_or_else(|| format!("'{name}' is none of {}; several together as in source+port", names()))
+    };
+    let all = text.split('+').map(known).collect::<Result<Vec<_>, _>>()?;
+    let is_twice = all.iter().enumerate().any(|(at, by)| all[..at].contains(by));
+    match all[..] {
+        [one] => Ok(one),
+        _ if is_twice => Err(format!("'{text}' has a property twice")),
+        _ => By::several(text, all).ok_or_else(|| {
+            "flow and host are of both ends of a flow and go with nothing else: write source or destination".to_owned()
+        }),
+    }
+}
+
+/// The fields of -T that record a property.
+pub(super) fn fields_of(by: By) -> &'static str {
+    match by {
+        By::Source => "%sourceIPv4Address",
+        By::Destination => "%destinationIPv4Address",
+        By::Host | By::Version => "%sourceIPv4Address %destinationIPv4Address",
+        By::Port => "%destinationTransportPort %protocolIdentifier",
+        By::SourcePort => "%sourceTransportPort %protocolIdentifier",
+        By::Flow => {
+            "%sourceIPv4Address %destinationIPv4Address %sourceTransportPort %destinationTransportPort \
+             %protocolIdentifier"
+        }
+        By::Application => "%applicationName",
+        By::Server => "%quaffServerName",
+        By::Alpn => "%quaffApplicationProtocols",
+        By::Protocol => "%protocolIdentifier",
+        By::Vlan => "%vlanId",
+        By::InnerVlan => "%dot1qCustomerVlanId",
+        By::Tos => "%ipClassOfService",
+        By::Flags => "%tcpControlBits %reverseTcpControlBits",
+        By::Icmp => "%icmpTypeCodeIPv4",
+        By::Interface => "%ingressInterface",
+        By::Mpls => "%mplsTopLabelStackSection",
+        By::Tunnel => "%quaffTunnelId",
+        By::End => "%flowEndReason",
+        By::Rule => "%quaffInitiatorRule",
+        By::Continued => "%quaffIsContinued",
+        By::Several(_) => "",
+    }
+}
+
+/// The command that records properties.
+pub(super) fn recorded_by(lacking: &[By]) -> String {
+    let is_of_application = |by: &By| matches!(by, By::Application | By::Server | By::Alpn);
+    let fields: Vec<_> =
+        lacking.iter().filter(|by| !is_of_application(by)).map(|by| fields_of(*by)).collect();
+    let mut options = Vec::new();
+    if lacking.iter().any(is_of_application) {
+        options.push("--applications".to_owned());
+    }
+    if !fields.is_empty() {
+        options.push(format!("-T '… {}'", fields.join(" ")));
+    }
+    format!("quaff flows {}", options.join(" "))
+}
 
 /// Orders of rows, by their names in arguments.
 pub(super) const ORDERS: [Choice<Order>; 8] = [
@@ -36,7 +122,10 @@ pub(super) const ORDERS: [Choice<Order>; 8] = [
 
 /// The name of a property in arguments and JSON.
 pub(super) fn by_name(by: By) -> &'static str {
-    BY.iter().find(|(_, known, _)| *known == by).map_or("", |(name, ..)| name)
+    if let By::Several(of) = by {
+        return of.name();
+    }
+    properties().find(|(_, known, _)| *known == by).map_or("", |(name, ..)| name)
 }
 
 /// The rows of a property together, as a heading.
@@ -51,6 +140,20 @@ pub(super) fn heading(by: By) -> &'static str {
         By::Server => "Servers",
         By::Protocol => "Protocols",
         By::Vlan => "VLANs",
+        By::SourcePort => "Source ports",
+        By::Version => "IP versions",
+        By::Tos => "Types of service",
+        By::Flags => "Flags",
+        By::Icmp => "Types of ICMP",
+        By::Interface => "Interfaces",
+        By::InnerVlan => "Inner VLANs",
+        By::Mpls => "MPLS labels",
+        By::Tunnel => "Tunnels",
+        By::End => "Ends",
+        By::Rule => "Rules",
+        By::Alpn => "ALPN",
+        By::Continued => "Continued records",
+        By::Several(of) => of.name(),
     }
 }
 
@@ -143,6 +246,12 @@ pub(super) struct GroupsJson {
     rows: Vec<RowJson>,
     /// Groups that had no place, together.
     others: Option<RowJson>,
+    /// Groups after the last row and those that had no place, together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rest: Option<RowJson>,
+    /// Properties that some of the records do not have.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    not_recorded: Vec<&'static str>,
     lacking_bytes_max: u64,
 }
 
@@ -150,6 +259,9 @@ pub(super) struct GroupsJson {
 #[derive(Debug, Serialize)]
 struct RowJson {
     name: String,
+    /// The name of each property of a combination.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    names: Vec<String>,
     #[serde(skip_serializing_if = "String::is_empty")]
     detail: String,
     #[serde(flatten)]
@@ -192,6 +304,8 @@ impl GroupsJson {
             matching: ranked.matching,
             rows: ranked.rows.iter().map(row).collect(),
             others: ranked.others.as_ref().map(row),
+            rest: ranked.rest.as_ref().map(row),
+            not_recorded: ranked.not_recorded.iter().map(|by| by_name(*by)).collect(),
             lacking_bytes_max: ranked.lacking_bytes_max,
         }
     }
@@ -203,6 +317,7 @@ impl RowJson {
         let over_bytes = intervals.map(|intervals| dense(&row.cells, intervals, |cell| cell.bytes));
         Self {
             name: row.name.clone(),
+            names: row.parts.clone(),
             detail: row.detail.clone(),
             sum: row.sum.into(),
             bits_per_s: per_second.map(|[bytes, _]| 8.0 * bytes),
@@ -222,4 +337,43 @@ pub(super) fn dense(cells: &[Cell], [first, last]: [u64; 2], value: fn(&Cell) ->
         }
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_property_has_a_name_and_one_only() {
+        for by in By::SINGLE {
+            assert_eq!(property(by_name(by)), Ok(by));
+            assert!(!heading(by).is_empty() && !fields_of(by).is_empty());
+            let fields = fields_of(by);
+            assert!(quaff_flow::export::Template::parse(fields).is_ok(), "{fields}");
+        }
+        let names: std::collections::BTreeSet<_> = properties().map(|(name, ..)| name).collect();
+        assert_eq!((names.len(), properties().count()), (By::SINGLE.len(), By::SINGLE.len()));
+    }
+
+    #[test]
+    fn several_properties_have_their_own_name_and_mistakes_are_named() {
+        let both = property("source+port").unwrap();
+        assert_eq!((by_name(both), heading(both), both.has(By::Port)), ("source+port", "source+port", true));
+        for (text, words) in [
+            ("sorce", "'sorce' is none of flow, host, source, destination, port,"),
+            ("source+", "'' is none of"),
+            ("source+host", "write source or destination"),
+            ("port+port", "has a property twice"),
+        ] {
+            let error = property(text).unwrap_err();
+            assert!(error.contains(words), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_was_not_recorded_has_the_options_that_record_it() {
+        let words = recorded_by(&[By::Application, By::Server, By::Vlan]);
+        assert_eq!(words, "quaff flows --applications -T '… %vlanId'");
+        assert_eq!(recorded_by(&[By::Tos]), "quaff flows -T '… %ipClassOfService'");
+    }
 }

@@ -1,12 +1,12 @@
 //! The arguments of `quaff flows report`, and the plans that they make.
 
 use crate::capture_files::Found;
-use crate::cmd::flows::sums::BY;
+use crate::cmd::flows::sums::property;
 use crate::flags::{
     FileArgs, FilteredArgs, HtmlArg, MatchArg, NoSandboxArg, SpanArgs, TimeoutArgs, nanoseconds, of, reworded,
 };
 use crate::shell::{QuietArgs, ReportArgs};
-use crate::units::{self, choice};
+use crate::units;
 use anyhow::{bail, ensure};
 use quaff::flows::FlowsPlan;
 use quaff::plan::{SandboxPlan, TimeBound};
@@ -21,9 +21,9 @@ use std::time::Duration;
 
 /// Report the traffic of files by host, port, application and others, and over time
 ///
-/// Meters capture files as 'quaff flows --read' does, or reads segments of 'quaff flows --parquet', and sums the
-/// records: a table for each property of --by, JSON, or a page with pictures. Bytes are those of IP packets. A flow
-/// counts at both its hosts; a port is that of the service.
+/// Meters capture files as 'quaff flows --read' does, or reads what 'quaff flows' wrote with --parquet or --ipfix, and
+/// sums the records: a table for each property of --by, JSON, or a page with pictures. Bytes are those of IP packets. A
+/// flow counts at both its hosts; a port is that of the service.
 ///
 /// The packets of a record are spread evenly over its time. A long flow has a record each --active: a smaller value
 /// shows its changes better [default: --active 120s, --idle 30s].
@@ -60,10 +60,15 @@ pub(in crate::cmd) struct Args {
     #[command(flatten, next_help_heading = "Flows")]
     pub(super) timeouts: TimeoutArgs,
 
-    /// Properties to sum by
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "host,port,application,protocol", value_parser = choice(BY), help_heading = "Report")]
+    /// Properties to sum by: flow, host, source, destination, port, application, server, protocol, vlan and others;
+    /// several together with +, such as source+port
+    ///
+    /// The others are source-port, version, tos, flags, icmp, interface, inner-vlan, mpls, tunnel, end, rule, alpn and
+    /// continued. A property that the records do not have is 'not recorded'; what was recorded and not recognized is
+    /// 'unknown'.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "host,port,application,protocol", value_parser = property, help_heading = "Report")]
     pub(super) by: Vec<By>,
-    /// Rows of each property
+    /// Rows of each property; the rest is the row 'others'
     #[arg(long, value_name = "N", default_value_t = 10, help_heading = "Report")]
     pub(super) top: usize,
     /// Show values of each TIME, such as 1s, 5m or 1h [default: in JSON and pages, so that there are 24 to 120 of them]
@@ -89,13 +94,14 @@ Examples:
   quaff flows report /data --by host,server --over 1m
   quaff flows report /var/lib/flows/dt=2026-11-23 --by source --top 20
   quaff flows report /data --where 'host 10.0.0.7 and port 443' --by flow
+  quaff flows report day.ipfix --by source+port,destination+flags
   quaff flows report day.pcapng --by application --top 20 --json
   quaff flows report day.pcapng --over 10s --html traffic.html";
 
-const WORDS: &str = "Captures, segments of flow records, and folders of one of them, as by -r; words after them are a \
-                     tcpdump expression, for captures";
-const READ: &str = "Read FILE, a capture or a segment of flow records, or those of the folder DIR; '-' is stdin; repeat \
-                    it to read several in order";
+const WORDS: &str = "Captures, or segments or IPFIX files of flow records, and folders of one kind, as by -r; words after \
+                     them are a tcpdump expression, for captures";
+const READ: &str = "Read FILE, a capture, or a segment or an IPFIX file of flow records, or those of the folder DIR; '-' \
+                    is stdin; repeat it to read several in order";
 
 /// Defaults of `--active` and `--idle`.
 const ACTIVE: Duration = Duration::from_secs(120);
@@ -126,7 +132,7 @@ impl Args {
         ];
         if let Some(name) = given.into_iter().flatten().next() {
             bail!(
-                "{name} is for packets, and segments have flow records: leave it out; --where chooses flows, --match rows"
+                "{name} is for packets, and these files have flow records: leave it out; --where chooses flows, --match rows"
             );
         }
         Ok(())
@@ -134,7 +140,8 @@ impl Args {
 
     /// A property is asked for that only the application of a flow has.
     pub(super) fn needs_applications(&self) -> bool {
-        let is_summed = self.by.iter().any(|by| matches!(by, By::Application | By::Server));
+        let of_application = [By::Application, By::Server, By::Alpn];
+        let is_summed = self.by.iter().any(|by| of_application.iter().any(|of| by.has(*of)));
         is_summed || self.condition.as_ref().is_some_and(Expression::needs_applications)
     }
 
@@ -233,6 +240,6 @@ impl Args {
 
     pub(super) fn query(&self, by: By) -> Query<'_> {
         let (order, count) = (Order::Bytes, self.top);
-        Query { by, order, is_reversed: false, text: &self.text, first: 0, count, at: None }
+        Query { by, order, is_reversed: false, text: &self.text, first: 0, count, at: None, has_rest: true }
     }
 }

@@ -1,10 +1,11 @@
-//! The inputs of a report: capture files or segments of flow records, named or in folders, by their content. It reads
-//! no packet and no record.
+//! The inputs of a report: capture files, or segments or IPFIX files of flow records, named or in folders, by their
+//! content. It reads no packet and no record.
 
 use crate::capture_files::{ensure_stdin_once, head, head_if_there, in_folder, is_capture};
 use crate::show::name;
 use anyhow::bail;
 use quaff_file::write::Suffix;
+use quaff_flow::export::is_ipfix;
 use std::path::{Path, PathBuf};
 
 /// The records of a report are made from these.
@@ -14,6 +15,8 @@ pub(super) enum Inputs {
     Captures(Vec<PathBuf>),
     /// Segments of flow records.
     Parquet(Vec<PathBuf>),
+    /// IPFIX files of flow records.
+    Ipfix(Vec<PathBuf>),
 }
 
 /// The content of a file.
@@ -21,6 +24,7 @@ pub(super) enum Inputs {
 enum Content {
     Capture,
     Parquet,
+    Ipfix,
     Other,
 }
 
@@ -28,42 +32,55 @@ impl Inputs {
     /// The files that are named, and those in folders that are named, in the order of their paths: of segments that is
     /// the order of time for each run. Files in a folder with other contents are skipped.
     ///
-    /// Both kinds together are refused: they may have the same packets, which would count twice.
+    /// Several kinds together are refused: they may have the same packets, which would count twice.
     pub(super) fn find(paths: &[PathBuf]) -> anyhow::Result<Self> {
         ensure_stdin_once(paths)?;
-        let (mut captures, mut segments) = (Vec::new(), Vec::new());
+        let (mut captures, mut segments, mut messages) = (Vec::new(), Vec::new(), Vec::new());
         for path in paths {
             let is_named = !path.is_dir();
             let files = if is_named { vec![path.clone()] } else { in_folder(path)? };
-            let before = captures.len() + segments.len();
+            let before = captures.len() + segments.len() + messages.len();
             for file in files {
                 match content(&file, is_named)? {
                     Content::Capture => captures.push(file),
                     Content::Parquet => segments.push(file),
+                    Content::Ipfix => messages.push(file),
                     Content::Other => {}
                 }
             }
-            if captures.len() + segments.len() == before {
+            if captures.len() + segments.len() + messages.len() == before {
                 bail!(
-                    "no capture files (pcap, pcapng) and no segments of flows in {}",
+                    "no capture files (pcap, pcapng) and no flow records (Parquet, IPFIX) in {}",
                     name(&path.display().to_string())
                 );
             }
         }
-        match (captures.is_empty(), segments.is_empty()) {
-            (_, true) => Ok(Self::Captures(captures)),
-            (true, false) => Ok(Self::Parquet(segments)),
-            (false, false) => bail!(
-                "{} has flow records and {} has packets, perhaps the same ones: report one kind at a time",
-                segments[0].display(),
-                captures[0].display()
-            ),
-        }
+        refuse_several([
+            (captures.first(), "packets"),
+            (segments.first(), "records in Parquet"),
+            (messages.first(), "records in IPFIX"),
+        ])?;
+        Ok(match (segments.is_empty(), messages.is_empty()) {
+            (false, _) => Self::Parquet(segments),
+            (_, false) => Self::Ipfix(messages),
+            _ => Self::Captures(captures),
+        })
     }
 }
 
-/// The content of a file by its first bytes, and of Parquet by its name too, so that damage is reported. Any other file
-/// that was named is a capture: the error of reading it explains more. A name that begins with a dot is that of a
+/// Refuses files of several kinds, by the first one of each.
+fn refuse_several(firsts: [(Option<&PathBuf>, &str); 3]) -> anyhow::Result<()> {
+    let mut kinds = firsts.iter().filter_map(|(first, words)| Some((first.as_ref()?.display(), words)));
+    if let (Some((one, words)), Some((other, other_words))) = (kinds.next(), kinds.next()) {
+        bail!(
+            "{one} has {words} and {other} has {other_words}, perhaps the same ones: report one kind at a time"
+        );
+    }
+    Ok(())
+}
+
+/// The content of a file by its first bytes, and of flow records by its name too, so that damage is reported. Any other
+/// file that was named is a capture: the error of reading it explains more. A name that begins with a dot is that of a
 /// segment that is being written.
 fn content(path: &Path, is_named: bool) -> anyhow::Result<Content> {
     if path.as_os_str() == "-" || (is_named && !path.is_file()) {
@@ -74,13 +91,14 @@ fn content(path: &Path, is_named: bool) -> anyhow::Result<Content> {
         false => head_if_there(path)?,
     };
     let Some(head) = head else { return Ok(content_of_gone(path)) };
-    let has_name = path.extension().is_some_and(|end| end == "parquet");
+    let has_name = |name: &str| path.extension().is_some_and(|end| end == name) && !is_capture(&head);
     let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
     Ok(match () {
-        () if head.starts_with(b"PAR1") || (has_name && !is_capture(&head)) => match is_hidden && !is_named {
+        () if head.starts_with(b"PAR1") || has_name("parquet") => match is_hidden && !is_named {
             true => Content::Other,
             false => Content::Parquet,
         },
+        () if is_ipfix(&head) || has_name("ipfix") => Content::Ipfix,
         () if is_named || is_capture(&head) => Content::Capture,
         () => Content::Other,
     })
@@ -94,6 +112,7 @@ fn content_of_gone(path: &Path) -> Content {
     match () {
         () if is_hidden => Content::Other,
         () if name.extension().is_some_and(|end| end == "parquet") => Content::Parquet,
+        () if name.extension().is_some_and(|end| end == "ipfix") => Content::Ipfix,
         () if Suffix::of(&name).format.is_some() => Content::Capture,
         () => Content::Other,
     }
@@ -153,14 +172,28 @@ mod tests {
     }
 
     #[test]
-    fn both_kinds_and_nothing_are_refused_with_what_to_do() {
+    fn several_kinds_and_nothing_are_refused_with_what_to_do() {
         let header = file_header(Resolution::Microseconds, 100, 1);
-        let dir = folder(&[("p/s.parquet", b"PAR1...."), ("c/a.pcap", &header), ("n/x", b"text")]);
+        // A message of IPFIX with an empty set of templates, and a file that was damaged.
+        let message = [0, 10, 0, 20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 4];
+        let dir = folder(&[
+            ("p/s.parquet", b"PAR1...."),
+            ("c/a.pcap", &header),
+            ("n/x", b"text"),
+            ("i/flows", &message),
+            ("i/damaged.ipfix", b"text"),
+        ]);
+        let found = Inputs::find(&[dir.path().join("i")]).unwrap();
+        assert_eq!(
+            found,
+            Inputs::Ipfix(["damaged.ipfix", "flows"].map(|name| dir.path().join("i").join(name)).into())
+        );
         let refused = |names: &[&str]| {
             let paths: Vec<_> = names.iter().map(|name| dir.path().join(name)).collect();
             Inputs::find(&paths).expect_err("refused").to_string()
         };
         assert!(refused(&["p/s.parquet", "c"]).contains("one kind"), "{}", refused(&["p", "c"]));
+        assert!(refused(&["p", "i"]).contains("has records in IPFIX, perhaps"), "{}", refused(&["p", "i"]));
         for beside in [&["n"][..], &["c", "n"], &["n", "p"]] {
             assert!(refused(beside).contains("no capture files"), "{}", refused(beside));
         }

@@ -1,10 +1,12 @@
 //! `quaff flows report`: the traffic of files by host, port, application and others, and over time. Records are those
-//! of the meter or of segments; a summary makes their sums, and the report of benches the page.
+//! of the meter, of segments or of IPFIX files; a summary makes their sums, and the report of benches the page.
 
 mod args;
 mod inputs;
+mod ipfix;
 mod output;
 mod segments;
+mod stored;
 
 pub(super) use args::Args;
 
@@ -18,7 +20,7 @@ use crate::written_file::WrittenFile;
 use anyhow::bail;
 use args::{CELLS_MAX, INTERVALS_MAX};
 use inputs::Inputs;
-use output::Shown;
+use output::{Origin, Shown};
 use quaff::flows::FlowReport;
 use quaff_flow::summary::Summary;
 use std::path::PathBuf;
@@ -29,7 +31,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let page = args.html.as_deref().map(WrittenFile::open).transpose()?;
     match inputs {
         Inputs::Captures(files) => of_captures(args, &files, page),
-        Inputs::Parquet(files) => of_segments(args, &files, page),
+        Inputs::Parquet(files) => of_stored(args, &files, Origin::Segments, page),
+        Inputs::Ipfix(files) => of_stored(args, &files, Origin::Ipfix, page),
     }
 }
 
@@ -42,19 +45,29 @@ fn of_captures(args: &Args, files: &[PathBuf], page: Option<WrittenFile>) -> any
     let report = super::metering::meter(plan, settings, &mut |_| {})?;
     let summary = summary.lock().unwrap_or_else(PoisonError::into_inner);
     check(&summary, &report)?;
-    present(&Shown { files, is_metered: true, summary: &summary, report: &report, args }, page)
+    present(&Shown { files, origin: Origin::Captures, summary: &summary, report: &report, args }, page)
 }
 
-fn of_segments(args: &Args, files: &[PathBuf], page: Option<WrittenFile>) -> anyhow::Result<Exit> {
+/// Reports records that another run has stored.
+fn of_stored(
+    args: &Args,
+    files: &[PathBuf],
+    origin: Origin,
+    page: Option<WrittenFile>,
+) -> anyhow::Result<Exit> {
     args.refuse_choices_of_packets()?;
     let mut summary = Summary::new(args.summary()?);
     if !*args.no_sandbox {
         let written: Vec<_> = args.html.iter().map(PathBuf::as_path).collect();
         confined::to_files(files.to_owned(), &written)?;
     }
-    let read = segments::read(files, &mut summary, LiveLine { is_live: args.has_line() })?;
-    let report = read.report(args.needs_applications());
-    present(&Shown { files: &read.files, is_metered: false, summary: &summary, report: &report, args }, page)
+    let line = LiveLine { is_live: args.has_line() };
+    let needs_applications = args.needs_applications();
+    let (files, report) = match origin {
+        Origin::Ipfix => ipfix::read(files, &mut summary, line)?.report(needs_applications),
+        _ => segments::read(files, &mut summary, line)?.report(needs_applications),
+    };
+    present(&Shown { files: &files, origin, summary: &summary, report: &report, args }, page)
 }
 
 /// Prints and writes what was asked for.

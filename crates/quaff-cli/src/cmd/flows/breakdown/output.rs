@@ -1,7 +1,9 @@
 //! The outputs of a report: tables for a terminal, JSON, and the data of a page.
 
 use super::args::Args;
-use crate::cmd::flows::sums::{GroupsJson, Rates, SumJson, by_name, columns, dense, heading, together};
+use crate::cmd::flows::sums::{
+    GroupsJson, Rates, SumJson, by_name, columns, dense, heading, recorded_by, together,
+};
 use crate::show::{self, Stream, name};
 use crate::terminal_table;
 use quaff::flows::FlowReport;
@@ -9,7 +11,7 @@ use quaff::format;
 use quaff::tally::Verdict;
 use quaff_bench::report::{Column, LINES_MAX, Row, Table, TimePage, TimePanel, TimeUnit};
 use quaff_file::read::GONE;
-use quaff_flow::summary::{By, Cell, Ranked, Summary};
+use quaff_flow::summary::{By, Cell, Query, Ranked, Summary};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -18,11 +20,18 @@ const SERIES: usize = 4;
 /// The label of a panel.
 const IP_BYTES: &str = "IP bytes, ";
 
+/// Where the records of a report are from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    Captures,
+    Segments,
+    Ipfix,
+}
+
 /// A summary on its way to a reader.
 pub(super) struct Shown<'a> {
     pub(super) files: &'a [PathBuf],
-    /// The records are of the meter, and not of segments.
-    pub(super) is_metered: bool,
+    pub(super) origin: Origin,
     pub(super) summary: &'a Summary,
     pub(super) report: &'a FlowReport,
     pub(super) args: &'a Args,
@@ -177,7 +186,7 @@ impl Shown<'_> {
             title: heading(by).to_owned(),
             note: self.note(by, ranked),
             columns: columns.iter().map(head).collect(),
-            rows: ranked.rows.iter().chain(&ranked.others).enumerate().map(row).collect(),
+            rows: ranked.rows.iter().chain(&ranked.rest).enumerate().map(row).collect(),
             ..Table::default()
         }
     }
@@ -191,6 +200,11 @@ impl Shown<'_> {
         }
         if by == By::Host {
             note += "; a flow counts at both its hosts";
+        }
+        if !ranked.not_recorded.is_empty() {
+            let names: Vec<_> = ranked.not_recorded.iter().map(|by| by_name(*by)).collect();
+            let by = recorded_by(&ranked.not_recorded);
+            note += &format!("; not recorded: {} (recorded by {by})", names.join(", "));
         }
         if ranked.lacking_bytes_max > 0 {
             note += &format!(
@@ -208,8 +222,7 @@ impl Shown<'_> {
         };
         let (_, cells) = self.summary.total();
         let by = self.args.properties().first().copied().unwrap_or(By::Host);
-        let ranked =
-            self.summary.ranked(&quaff_flow::summary::Query { count: SERIES, ..self.args.query(by) });
+        let ranked = self.summary.ranked(&Query { count: SERIES, has_rest: false, ..self.args.query(by) });
         let series: Vec<_> =
             ranked.rows.iter().map(|row| dense(&row.cells, intervals, |cell| cell.bytes)).collect();
         let bytes = dense(cells, intervals, |cell| cell.bytes);
@@ -310,11 +323,14 @@ impl Shown<'_> {
 
     fn method(&self) -> Vec<String> {
         let ignored = self.report.packets_ignored;
-        let records = match self.is_metered {
-            true => {
+        let stored =
+            |kind: &str| format!("Records are those of {kind}, whose meter chose how long one lasts.");
+        let records = match self.origin {
+            Origin::Captures => {
                 format!("A long flow has a record each {}.", format::span(self.args.active().as_secs_f64()))
             }
-            false => "Records are those of segments, whose meter chose how long one lasts.".to_owned(),
+            Origin::Segments => stored("segments"),
+            Origin::Ipfix => stored("IPFIX files"),
         };
         let chosen = self.left_out_words().map(|words| format!("{words}."));
         let method = vec![

@@ -1,20 +1,16 @@
 //! The segments of a report: each counts whole and once, and their ledgers show what is missing. It meters nothing.
 
+use super::stored::{Counters, Line, OF_APPLICATION, add, add_ignored};
 use crate::show::{self, LiveLine};
 use anyhow::bail;
-use quaff::flows::{FlowReport, Ignored};
-use quaff::tally::{Reasons, RunSummary, Verdict};
+use quaff::flows::FlowReport;
 use quaff_flow::collector::FlowSum;
-use quaff_flow::ledger::Count;
 use quaff_flow::record::{FlowRecord, FlowSink};
 use quaff_flow::summary::Summary;
 use quaff_parquet::{SegmentLedger, SegmentReader};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
-
-/// Interval of the progress line.
-const DRAW: Duration = Duration::from_millis(500);
+use std::time::Instant;
 
 /// The segments of a run by their numbers, each with the digest of its row groups.
 type Digests = BTreeMap<u64, String>;
@@ -23,37 +19,20 @@ type Digests = BTreeMap<u64, String>;
 #[derive(Debug, Default)]
 pub(super) struct ReadSegments {
     /// The files whose records are in the sums.
-    pub(super) files: Vec<PathBuf>,
+    files: Vec<PathBuf>,
     /// The runs by probe and start.
     runs: BTreeMap<(String, u64), Digests>,
     /// Start and number of segments that cannot be read, by their names.
     unread: BTreeSet<(u64, u64)>,
-    /// By the ledgers of the segments: in the records, missed by the writer, and in no flow.
-    kept: FlowSum,
-    missed: FlowSum,
-    ignored: Ignored,
-    ignored_sum: Count,
-    has_applications: bool,
-    reasons: Reasons,
-    seconds: f64,
+    /// By the ledgers of the segments.
+    counters: Counters,
 }
 
 /// The records of a segment on their way into the sums.
 struct Sums<'a> {
     summary: &'a mut Summary,
     found: FlowSum,
-    has_applications: bool,
     line: &'a mut Line,
-}
-
-/// The progress line.
-struct Line {
-    live: LiveLine,
-    drawn: Instant,
-    /// Segments before the present one, and all of them.
-    read: usize,
-    all: usize,
-    records: u64,
 }
 
 /// Reads segments into sums. One that cannot be read is in none of them, and costs no other one.
@@ -62,17 +41,17 @@ struct Line {
 /// None of them can be read.
 pub(super) fn read(files: &[PathBuf], summary: &mut Summary, live: LiveLine) -> anyhow::Result<ReadSegments> {
     let begun = Instant::now();
-    let mut line = Line { live, drawn: begun, read: 0, all: files.len(), records: 0 };
+    let mut line = Line::new(live, "segments", files.len());
     let mut read = ReadSegments::default();
     for path in files {
         read.add(path, summary, &mut line);
         line.read += 1;
     }
-    live.draw("");
+    line.end();
     if read.files.is_empty() {
-        bail!("no segment can be read: {}", read.reasons.lossy.join("; "));
+        bail!("no segment can be read: {}", read.counters.reasons.lossy.join("; "));
     }
-    read.seconds = begun.elapsed().as_secs_f64();
+    read.counters.seconds = begun.elapsed().as_secs_f64();
     Ok(read)
 }
 
@@ -83,13 +62,15 @@ impl ReadSegments {
             Ok(None) => return,
             Err(error) => {
                 self.unread.extend(number_in_name(path));
-                return self.reasons.lossy.push(format!("{error}: its records are in no sum"));
+                return self.counters.reasons.lossy.push(format!("{error}: its records are in no sum"));
             }
         };
-        let mut sums = Sums { summary, found: FlowSum::default(), has_applications: false, line };
+        let has_applications = segment.has_applications();
+        self.counters.lacks_applications |= !has_applications;
+        summary.lack(if has_applications { &[] } else { &OF_APPLICATION });
+        let mut sums = Sums { summary, found: FlowSum::default(), line };
         let ended = segment.read(&mut sums);
         let (found, ledger) = (sums.found, segment.ledger());
-        self.has_applications |= sums.has_applications;
         self.files.push(path.to_owned());
         self.count(found, ledger);
         let words = match ended {
@@ -99,7 +80,7 @@ impl ReadSegments {
             }
             Ok(()) => return,
         };
-        self.reasons.lossy.push(format!(
+        self.counters.reasons.lossy.push(format!(
             "{words}: {} of its {} are in the sums",
             show::count(found.records),
             show::number_of(ledger.kept.records, "record")
@@ -114,8 +95,8 @@ impl ReadSegments {
         if let Some(sha256) = run.get(&ledger.sequence) {
             let (name, number) = (path.display(), ledger.sequence);
             match *sha256 == ledger.sha256 {
-                true => self.reasons.notes.push(format!("{name} is there twice, and counts once")),
-                false => self.reasons.unknown.push(format!(
+                true => self.counters.reasons.notes.push(format!("{name} is there twice, and counts once")),
+                false => self.counters.reasons.unknown.push(format!(
                     "{name} has other records than segment {number} of the same run, and is in no sum"
                 )),
             }
@@ -124,7 +105,8 @@ impl ReadSegments {
         segment.verify()?;
         run.insert(ledger.sequence, ledger.sha256.clone());
         if !ledger.is_conserved {
-            self.reasons
+            self.counters
+                .reasons
                 .unknown
                 .push(format!("the counters of the meter did not add up when {} was closed", path.display()));
         }
@@ -132,64 +114,24 @@ impl ReadSegments {
     }
 
     fn count(&mut self, found: FlowSum, ledger: &SegmentLedger) {
-        add(&mut self.kept, found);
-        add(&mut self.missed, ledger.missed);
-        let (sum, of) = (&mut self.ignored, &ledger.ignored);
-        for (sum, of) in [
-            (&mut sum.not_ip, of.not_ip),
-            (&mut sum.truncated, of.truncated),
-            (&mut sum.not_sampled, of.not_sampled),
-        ] {
-            *sum = sum.saturating_add(of.packets);
-            self.ignored_sum.packets = self.ignored_sum.packets.saturating_add(of.packets);
-            self.ignored_sum.bytes = self.ignored_sum.bytes.saturating_add(of.bytes);
-        }
+        add(&mut self.counters.kept, found);
+        add(&mut self.counters.missed, ledger.missed);
+        add_ignored(&mut self.counters.ignored, &ledger.ignored);
     }
 
-    /// The ledger of all segments together, as that of a run. Nothing is known of packets that were dropped before the
-    /// meter.
-    pub(super) fn report(&self, needs_applications: bool) -> FlowReport {
-        let (kept, missed, ignored) = (self.kept, self.missed, self.ignored_sum);
-        let mut reasons = self.reasons.clone();
+    /// The files, and the ledger of all segments together, as that of a run.
+    pub(super) fn report(mut self, needs_applications: bool) -> (Vec<PathBuf>, FlowReport) {
+        let missed = self.counters.missed;
         if missed.records > 0 {
-            reasons.lossy.push(format!(
+            self.counters.reasons.lossy.push(format!(
                 "missed when the segments were written: {} with {}",
                 show::number_of(missed.records, "record"),
                 show::number_of(missed.packets, "packet")
             ));
         }
-        reasons.unknown.extend(self.gaps());
-        if needs_applications && !self.has_applications && kept.records > 0 {
-            reasons.notes.push(
-                "no record has an application: segments have them if the meter ran with -T '… %applicationName'"
-                    .to_owned(),
-            );
-        }
-        let verdict = match (reasons.lossy.is_empty(), reasons.unknown.is_empty()) {
-            (true, true) => Verdict::Lossless,
-            (true, false) => Verdict::Unknown,
-            (false, _) => Verdict::Lossy,
-        };
-        let mut exported = kept;
-        add(&mut exported, missed);
-        FlowReport {
-            packets: exported.packets.saturating_add(ignored.packets),
-            bytes: exported.bytes.saturating_add(ignored.bytes),
-            flows_exported: exported.records,
-            packets_in_flows: exported.packets,
-            bytes_in_flows: exported.bytes,
-            packets_ignored: ignored.packets,
-            bytes_ignored: ignored.bytes,
-            ignored: self.ignored,
-            run: RunSummary {
-                verdict,
-                lossless: verdict == Verdict::Lossless,
-                reasons,
-                seconds: self.seconds,
-                ..RunSummary::default()
-            },
-            ..FlowReport::default()
-        }
+        let gaps: Vec<_> = self.gaps().collect();
+        self.counters.reasons.unknown.extend(gaps);
+        (self.files, self.counters.report(needs_applications))
     }
 
     /// Numbers between the first and the last one of a run that no segment has. Those before and after may be in
@@ -218,33 +160,13 @@ fn number_in_name(path: &Path) -> Option<(u64, u64)> {
     Some((rest.rsplit_once('-')?.1.parse().ok()?, number.parse().ok()?))
 }
 
-/// Adds sums of files, which may claim any number.
-fn add(sum: &mut FlowSum, more: FlowSum) {
-    sum.records = sum.records.saturating_add(more.records);
-    sum.packets = sum.packets.saturating_add(more.packets);
-    sum.bytes = sum.bytes.saturating_add(more.bytes);
-}
-
 impl FlowSink for Sums<'_> {
     fn take(&mut self, records: &[FlowRecord]) {
         for record in records {
             self.summary.add(record);
             let (packets, bytes) = (record.packets(), record.bytes());
             add(&mut self.found, FlowSum { records: 1, packets, bytes });
-            self.has_applications |=
-                record.extras.as_ref().is_some_and(|extras| extras.application.is_some());
         }
-        self.line.records += records.len() as u64;
-        if self.line.live.is_live && self.line.drawn.elapsed() >= DRAW {
-            self.line.drawn = Instant::now();
-            self.line.draw();
-        }
-    }
-}
-
-impl Line {
-    fn draw(&self) {
-        let [read, all, records] = [self.read as u64, self.all as u64, self.records].map(show::count);
-        self.live.draw(&format!("{read} of {all} segments | {records} records"));
+        self.line.count(records.len());
     }
 }

@@ -229,7 +229,8 @@ fn table(view: &View, ranked: &Ranked, rates: Rates) -> String {
 
 fn query(view: &View, page: usize, at: Option<u64>) -> Query<'_> {
     let View { by, order, is_reversed, text, first, .. } = view;
-    Query { by: *by, order: *order, is_reversed: *is_reversed, text, first: *first, count: page, at }
+    let (by, order, is_reversed, first) = (*by, *order, *is_reversed, *first);
+    Query { by, order, is_reversed, text, first, count: page, at, has_rest: false }
 }
 
 /// Seconds from the first to the last packet.

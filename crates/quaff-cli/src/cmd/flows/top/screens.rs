@@ -21,7 +21,8 @@ fn row(name: &str, detail: &str, packets: u64, bytes: u64) -> Row {
         ..Sum::default()
     };
     let (name, detail) = (name.to_owned(), detail.to_owned());
-    Row { name, detail, sum, cell: Cell { at: 7, packets, bytes }, cells: Vec::new() }
+    let cell = Cell { at: 7, packets, bytes };
+    Row { name, detail, sum, cell, ..Row::default() }
 }
 
 fn flows() -> Ranked {
