@@ -18,6 +18,7 @@ mod line;
 mod screen;
 mod settings;
 pub mod shell;
+mod short_help;
 mod show;
 mod stored_result;
 mod terminal_table;
@@ -30,6 +31,7 @@ use line::{Commands, sentence};
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use quaff_file::moment;
 use quaff_os::privilege::{self, Need};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -202,7 +204,7 @@ const NATIVE: Commands = Commands { all: command, run: |line| run(read(line)?) }
 
 /// The definition of all commands and arguments.
 fn command() -> clap::Command {
-    groups::grouped(Cli::command())
+    short_help::shortened(groups::grouped(Cli::command()))
 }
 
 /// Parses a command line, whose first word is `quaff`.
@@ -212,6 +214,10 @@ fn parse(line: impl Iterator<Item = OsString>) -> Result<Cli, clap::Error> {
         Ok(line) => line,
         Err(error) => return Err(command.error(ErrorKind::ValueValidation, format!("{error:#}"))),
     };
+    // Before the values are parsed: a time without a zone is one of them.
+    if line.iter().take_while(|word| *word != "--").any(|word| word == "--utc") {
+        moment::use_utc();
+    }
     let mut matches = match command.try_get_matches_from_mut(&line) {
         Ok(matches) => matches,
         Err(error) => {

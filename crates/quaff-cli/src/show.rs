@@ -8,6 +8,7 @@
 use crate::settings;
 use anyhow::{Context as _, ensure};
 pub(crate) use quaff::format::{bits, byte_rate, bytes, count, number_of, pps, span_ns};
+use quaff_file::moment;
 use quaff_os::{stderr_columns, terminal_columns};
 use quaff_wire::printable;
 pub(crate) use quaff_wire::printable::name;
@@ -54,7 +55,7 @@ pub(crate) fn message(words: &str) {
 
 /// Prints a message about what has just happened, with the local time.
 pub(crate) fn incident(words: &str) {
-    message(&format!("{} {words}", jiff::Zoned::now().strftime("%H:%M:%S")));
+    message(&format!("{} {words}", moment::clock()));
 }
 
 /// Prints a line on stdout. An error is kept for the end of the command, see [`stdout_error`].
@@ -388,12 +389,9 @@ pub(crate) fn present<W: Display>(
     })
 }
 
-/// A moment, ns since 1970, in UTC: `2026-11-20T09:04:11.123456789Z`.
+/// A moment, ns since 1970, to the last digit: `2026-11-20T10:04:11.123456789+01:00`.
 pub(crate) fn time_ns(ns: u64) -> String {
-    match jiff::Timestamp::from_nanosecond(ns.into()) {
-        Ok(time) => format!("{time:.9}"),
-        Err(_) => format!("{ns} ns since 1970"),
-    }
+    moment::text(ns, 9)
 }
 
 /// Breaks lines where they get longer than `columns`, between words.

@@ -6,6 +6,7 @@
 //! | [`write`] | files, folders of files with rotation and retention, streams |
 //! | [`verify`] | completeness of a capture |
 //! | [`info`] | a summary of each file: packets, times, gaps, interfaces, drops |
+//! | [`moment`] | points in time as text: local time with its offset, or UTC |
 //! | [`interfaces`] | the interfaces that the files of one run describe |
 //! | [`tally`] | the counters that travel with chunks and become Interface Statistics Blocks |
 //!
@@ -17,6 +18,7 @@ mod error;
 mod histogram;
 pub mod info;
 mod interfaces;
+pub mod moment;
 pub mod read;
 pub mod tally;
 pub mod verify;

@@ -3,7 +3,9 @@
 //! [`Counts`] are a lane's counters when it sealed a chunk; [`statistics`] makes Interface Statistics Blocks
 //! of them. [`WriterTally`] counts the packets written and lost. This module never does I/O.
 
+use crate::moment;
 use quaff_os::Reason;
+use quaff_wire::format::clause;
 use quaff_wire::pcapng::Statistics;
 use serde::Serialize;
 use std::sync::Arc;
@@ -282,10 +284,8 @@ fn comment(counts: &Counts) -> Option<String> {
 
 fn link_comment(counts: &Counts) -> Option<String> {
     let down = (counts.down_ns > 0).then(|| format!("was down for {:.3} s", counts.down_ns as f64 / 1e9));
-    let removed = (counts.removed_ns > 0).then(|| {
-        let time = jiff::Timestamp::from_nanosecond(counts.removed_ns.into()).unwrap_or_default();
-        format!("was removed at {time:.3}")
-    });
+    let removed =
+        (counts.removed_ns > 0).then(|| format!("was removed at {}", moment::utc(counts.removed_ns, 3)));
     let parts: Vec<_> = down.into_iter().chain(removed).collect();
     (!parts.is_empty()).then(|| format!("the interface {}", parts.join(" and ")))
 }
@@ -327,7 +327,7 @@ pub fn statistics(
         os_dropped: session.dropped + session.recorded,
         delivered: session.packed,
         comment: (session.missing > 0)
-            .then(|| format!("{} packets were lost before the capture", session.missing)),
+            .then(|| clause(session.missing, "packet", "were lost before the capture")),
     });
     std::iter::once(own).chain(sessions)
 }

@@ -95,16 +95,39 @@ pub fn after_number(n: u64, words: &str) -> String {
     }
 }
 
-/// A duration: `41 s`, `2 min 5 s`, `1 h 12 min`.
+/// A number with what it counts, and what is said of it in the plural: `1 packet of lo is cut`, `2 packets of lo are
+/// cut`. The first verb agrees with the number, if it is in the first clause.
+pub fn clause(n: u64, noun: &str, words: &str) -> String {
+    const VERBS: [(&str, &str); 3] = [("are", "is"), ("were", "was"), ("have", "has")];
+    let mut is_over = n != 1;
+    let agreeing = words.split(' ').map(|word| {
+        let singular = VERBS.iter().find(|(many, _)| *many == word && !is_over).map(|(_, one)| *one);
+        is_over |= singular.is_some() || word.ends_with([',', ':', ';']);
+        singular.unwrap_or(word)
+    });
+    let words = agreeing.collect::<Vec<_>>().join(" ");
+    format!("{} {words}", number_of(n, noun))
+}
+
+/// As often as it happened: `once`, `2 times`, `1,234 times`.
+pub fn times(n: u64) -> String {
+    if n == 1 { "once".to_owned() } else { format!("{} times", count(n)) }
+}
+
+/// A duration: `41 s`, `2 min 5 s`, `1 h 12 min`, `24 d 20 h`.
 pub fn span(seconds: f64) -> String {
     let whole = seconds.round() as u64;
     match whole {
         0..10 => format!("{} s", significant(seconds)),
         10..60 => format!("{whole} s"),
         60..3600 => format!("{} min {} s", whole / 60, whole % 60),
-        _ => format!("{} h {} min", whole / 3600, whole % 3600 / 60),
+        3600..TWO_DAYS => format!("{} h {} min", whole / 3600, whole % 3600 / 60),
+        _ => format!("{} d {} h", count(whole / 86_400), whole % 86_400 / 3600),
     }
 }
+
+/// From here on a duration has days, s.
+const TWO_DAYS: u64 = 2 * 86_400;
 
 /// A time in ms, with the unit that fits: `850 ns`, `14.2 µs`, `1.23 ms`, `2.1 s`.
 pub fn delay(ms: f64) -> String {
@@ -157,10 +180,13 @@ pub fn byte_rate(rate: f64) -> String {
     fixed(rate, 1000.0, BYTE_RATES)
 }
 
-/// A duration in ns: `31.0 µs`.
+/// A duration in ns: `31.0 µs`, `12.5 s`; from two minutes on as [`span`].
 pub fn span_ns(ns: u64) -> String {
-    fixed(ns as f64, 1000.0, TIMES)
+    if ns < TWO_MINUTES_NS { fixed(ns as f64, 1000.0, TIMES) } else { span(ns as f64 / 1e9) }
 }
+
+/// From here on a duration in ns has minutes.
+const TWO_MINUTES_NS: u64 = 120_000_000_000;
 
 /// Three digits in the unit that fits, each `step` of the one before it; whole numbers in the first.
 fn fixed(value: f64, step: f64, units: &[&str]) -> String {
@@ -229,6 +255,11 @@ mod tests {
         assert_eq!(span(4.25), "4.25 s");
         assert_eq!(span(125.0), "2 min 5 s");
         assert_eq!(span(4320.0), "1 h 12 min");
+        assert_eq!(
+            [172_799.0, 172_800.0, 195_933_600.0].map(span),
+            ["47 h 59 min", "2 d 0 h", "2,267 d 18 h"]
+        );
+        assert_eq!([1, 2, 1234].map(times), ["once", "2 times", "1,234 times"]);
     }
 
     #[test]
@@ -261,6 +292,21 @@ mod tests {
     }
 
     #[test]
+    fn the_verb_of_a_clause_agrees() {
+        let said = [1, 2, 14_472].map(|n| clause(n, "packet", "of lo are cut: they have no room"));
+        assert_eq!(
+            said,
+            [
+                "1 packet of lo is cut: they have no room",
+                "2 packets of lo are cut: they have no room",
+                "14,472 packets of lo are cut: they have no room"
+            ]
+        );
+        assert_eq!(clause(1, "record", "for a were sent"), "1 record for a was sent");
+        assert_eq!(clause(1, "packet", "came: they are late"), "1 packet came: they are late");
+    }
+
+    #[test]
     fn delays_have_the_unit_that_suits_them() {
         assert_eq!(
             [0.0, 0.000_85, 0.0142, 0.999_9, 12.346, 2100.0].map(delay),
@@ -275,6 +321,7 @@ mod tests {
         assert_eq!(bytes(4 << 20), "4.00 MiB");
         assert_eq!(pps(400_000.0), "400 kpps");
         assert_eq!(bits(4.8e9), "4.80 Gb/s");
-        assert_eq!([31_000, 7_200_000_000_000].map(span_ns), ["31.0 µs", "7200 s"]);
+        let spans = [31_000, 119_400_000_000, 7_200_000_000_000, 2_147_484_000_000_000].map(span_ns);
+        assert_eq!(spans, ["31.0 µs", "119 s", "2 h 0 min", "24 d 20 h"]);
     }
 }

@@ -26,6 +26,8 @@ pub struct DryRun {
     pub format: &'static str,
     pub filter: Option<String>,
     pub inner: Option<String>,
+    /// The regular expression that the payload of packets has to match.
+    pub pattern: Option<String>,
     pub snaplen: u32,
     /// Bytes of the kernel's ring of each interface; `None` for files.
     pub ring_bytes: Option<u64>,
@@ -121,6 +123,7 @@ pub fn dry_run(plan: &CapturePlan) -> Result<DryRun> {
         format: plan.write.format.extension(),
         filter: plan.input.filter.clone(),
         inner: plan.input.inner.as_ref().map(|inner| inner.expression.clone()),
+        pattern: plan.input.edit.pattern.as_ref().map(|pattern| pattern.text().to_owned()),
         snaplen: plan.input.snaplen,
         ring_bytes: is_live.then(|| (plan.input.blocks_per_ring() * plan.input.block_bytes) as u64),
         buffer_bytes: buffer_bytes as u64,

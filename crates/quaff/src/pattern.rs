@@ -35,6 +35,11 @@ impl Pattern {
         Ok(Self { text: text.to_owned(), regex })
     }
 
+    /// The pattern, as it was given.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     pub(crate) fn is_in(&self, bytes: &[u8]) -> bool {
         self.regex.is_match(bytes)
     }

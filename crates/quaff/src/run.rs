@@ -309,9 +309,8 @@ impl Ended {
         let words = |(linktype, packets): (&u16, &u64)| {
             let name =
                 quaff_wire::linktype::name(*linktype).map_or_else(String::new, |name| format!(" ({name})"));
-            format!(
-                "{packets} packets are of link type {linktype}{name}, in which quaff does not look for IP"
-            )
+            let words = format!("are of link type {linktype}{name}, in which quaff does not look for IP");
+            crate::format::clause(*packets, "packet", &words)
         };
         let notes: Vec<_> = all.map(words).collect();
         if let Some(input) = &mut self.input {

@@ -15,8 +15,10 @@
 //! None of them is in the sums of the ledger. A counter that moved and may be of this capture makes the verdict
 //! unknown. [`quaff_os::link_counters`] says which packet is in which counter. This module never reads an interface.
 
+use crate::format::{clause, count, number_of, times};
 use crate::plan::SNAPLEN_MAX;
 use crate::tally::{BelowTap, InputTally, LaneTally, Reasons, Verdict};
+use quaff_file::moment;
 use quaff_file::tally::WriterTally;
 use quaff_os::link_counters::{BeforeTap, LowerDrops};
 use quaff_os::softnet::{SoftnetMeter, SoftnetRises};
@@ -73,16 +75,18 @@ fn of(lanes: &[LaneTally], rises: &SoftnetRises) -> (BelowTap, Reasons) {
     below(lanes, &mut unexplained, &mut found, &mut reasons);
     if unexplained > 0 {
         reasons.unknown.push(format!(
-            "the kernel dropped {unexplained} packets of other interfaces of this machine before any socket \
-             (softnet_stat): they need not be of this capture"
+            "the kernel dropped {} of other interfaces of this machine before any socket (softnet_stat): they need not \
+             be of this capture",
+            number_of(unexplained, "packet")
         ));
     }
     reasons.notes.extend(lanes.iter().flat_map(of_xdp));
     let is_dropped = found.rx_dropped > 0 || lanes.iter().any(|lane| lane.nic_dropped > 0);
     if is_dropped && softnet_squeezed > 0 {
         reasons.notes.push(format!(
-            "the network softirq used up its budget {softnet_squeezed} times with frames left (softnet_stat): raise \
-             net.core.netdev_budget and net.core.netdev_budget_usecs"
+            "the network softirq used up its budget {} with frames left (softnet_stat): raise net.core.netdev_budget \
+             and net.core.netdev_budget_usecs",
+            times(softnet_squeezed)
         ));
     }
     (found, reasons)
@@ -109,11 +113,12 @@ fn of_xdp(lane: &LaneTally) -> Vec<String> {
         ),
     ];
     let some = places.into_iter().filter(|(count, _)| *count > 0);
-    let mut all: Vec<_> = some.map(|(count, place)| format!("{name}: {count} packets {place}")).collect();
+    let mut all: Vec<_> =
+        some.map(|(count, place)| format!("{name}: {}", clause(count, "packet", place))).collect();
     if xdp.starved > 0 {
         all.push(format!(
-            "{name}: the driver found no free memory of an AF_XDP socket {} times (starved)",
-            xdp.starved
+            "{name}: the driver found no free memory of an AF_XDP socket {} (starved)",
+            times(xdp.starved)
         ));
     }
     all
@@ -169,20 +174,20 @@ fn below(lanes: &[LaneTally], unexplained: &mut u64, found: &mut BelowTap, reaso
 /// A sentence about packets that were lost when the files were captured, as the files record.
 pub(crate) fn recorded(input: &InputTally) -> Option<String> {
     let drops = input.recorded_drops;
-    (drops > 0).then(|| format!("{drops} packets were lost during the original capture, as the files record"))
+    let words = "were lost during the original capture, as the files record";
+    (drops > 0).then(|| clause(drops, "packet", words))
 }
 
 /// Packets whose times the output cannot have.
 pub(crate) fn outside_times(input: &InputTally) -> impl Iterator<Item = String> {
     let InputTally { late_times: late, early_times: early, .. } = *input;
     let late = (late > 0).then(|| {
-        format!(
-            "{late} packets have times that the output cannot have (pcap ends in 2106, pcapng in 2554): it has its \
-             last one instead"
-        )
+        let words = "have times that the output cannot have (pcap ends in 2106, pcapng in 2554): it has its last one \
+                     instead";
+        clause(late, "packet", words)
     });
     let early = (early > 0).then(|| {
-        format!("{early} packets have times before 1970, which the output cannot have: it has 1970 instead")
+        clause(early, "packet", "have times before 1970, which the output cannot have: it has 1970 instead")
     });
     late.into_iter().chain(early)
 }
@@ -190,14 +195,14 @@ pub(crate) fn outside_times(input: &InputTally) -> impl Iterator<Item = String> 
 /// A sentence about files that may not be on disk.
 pub(crate) fn unsynced(writer: &WriterTally) -> Option<String> {
     let files = writer.unsynced_files;
-    (files > 0)
-        .then(|| format!("{files} files could not be synced or finished: packets in them may not be on disk"))
+    let words = "could not be synced or finished: their packets may not be on disk";
+    (files > 0).then(|| clause(files, "file", words))
 }
 
 /// Sentences about files that were removed while they were written.
 pub(crate) fn removed(writer: &WriterTally) -> impl Iterator<Item = String> {
     let sentence = |(path, packets): &(String, u64)| {
-        format!("{path} was removed while it was written: its {packets} packets are lost")
+        format!("{path} was removed while it was written: its {}", clause(*packets, "packet", "are lost"))
     };
     writer.removed.iter().map(sentence)
 }
@@ -206,19 +211,21 @@ pub(crate) fn removed(writer: &WriterTally) -> impl Iterator<Item = String> {
 fn cut(lane: &LaneTally) -> Option<String> {
     let LaneTally { truncated, interface, .. } = lane;
     (*truncated > 0).then(|| {
-        format!(
-            "{truncated} packets of {interface} are cut: longer than {SNAPLEN_MAX} bytes, than a block of the kernel's \
-             ring, or than a chunk of the output"
-        )
+        let words = format!(
+            "of {interface} are cut: longer than {} bytes, than a block of the kernel's ring, or than a chunk of the \
+             output",
+            count(SNAPLEN_MAX.into())
+        );
+        clause(*truncated, "packet", &words)
     })
 }
 
 /// A sentence about an interface that was removed while others were captured.
 fn gone(lane: &LaneTally) -> String {
-    let time = jiff::Timestamp::from_nanosecond(lane.removed_ns.into()).unwrap_or_default();
     format!(
-        "{} was removed at {time:.3}: what arrived later on an interface of this name is not in the output",
-        lane.interface
+        "{} was removed at {}: what arrived later on an interface of this name is not in the output",
+        lane.interface,
+        moment::text(lane.removed_ns, 3)
     )
 }
 
@@ -226,18 +233,18 @@ fn gone(lane: &LaneTally) -> String {
 fn added_queues(lane: &LaneTally) -> Option<String> {
     let xdp = lane.xdp.as_ref().filter(|xdp| xdp.added_queues > 0 && xdp.mode.starts_with("native"))?;
     Some(format!(
-        "{}: {} receive queues were added during the capture, which have no lane: the driver need not run the XDP program \
-         on them, so packets may be missing that nothing counts",
-        lane.interface, xdp.added_queues
+        "{}: {}: the driver need not run the XDP program on them, so packets may be missing that nothing counts",
+        lane.interface,
+        clause(xdp.added_queues, "receive queue", "were added without a lane during the capture")
     ))
 }
 
 /// A sentence about an XDP program that another program has detached or replaced.
 fn displaced(lane: &LaneTally) -> Option<String> {
     let time_ns = lane.xdp.as_ref().map(|xdp| xdp.displaced_ns).filter(|time_ns| *time_ns > 0)?;
-    let time = jiff::Timestamp::from_nanosecond(time_ns.into()).unwrap_or_default();
+    let time = moment::text(time_ns, 3);
     Some(format!(
-        "{}: another program had detached or replaced the XDP program of the capture, as was found at {time:.3}: what \
+        "{}: another program had detached or replaced the XDP program of the capture, as was found at {time}: what \
          arrived from up to a second before is not in the output ('bpftool net' shows what is attached)",
         lane.interface
     ))
@@ -247,14 +254,15 @@ fn displaced(lane: &LaneTally) -> Option<String> {
 fn rx_dropped(lane: &LaneTally, before: BeforeTap) -> String {
     let BeforeTap { dropped, sure, in_backlog } = before;
     let mut text = format!(
-        "the kernel dropped {dropped} packets on {} before the capture socket (rx_dropped)",
+        "the kernel dropped {} on {} before the capture socket (rx_dropped)",
+        number_of(dropped, "packet"),
         lane.interface
     );
     if in_backlog > 0 {
         text += BACKLOG_ADVICE;
     }
     if sure < dropped {
-        let doubtful = dropped - sure;
+        let doubtful = count(dropped - sure);
         text += &format!("; {doubtful} of them may be frames that no protocol of this machine handles");
     }
     text
@@ -267,9 +275,10 @@ const BACKLOG_ADVICE: &str =
 fn driver(lane: &LaneTally, doubtful: u64) -> String {
     let counters = lane.link.driver_counters.iter().filter(|(name, _)| !is_of_xdp(name));
     format!(
-        "drop counters of {}'s driver rose by {doubtful} beyond those of the kernel (ethtool -S: {}): they need not \
-         be of this capture",
+        "drop counters of {}'s driver rose by {} beyond those of the kernel (ethtool -S: {}): they need not be of this \
+         capture",
         lane.interface,
+        count(doubtful),
         listed(counters)
     )
 }
@@ -278,9 +287,9 @@ fn driver(lane: &LaneTally, doubtful: u64) -> String {
 fn xdp(lane: &LaneTally) -> String {
     let counters = lane.link.driver_counters.iter().filter(|(name, _)| is_of_xdp(name));
     format!(
-        "an XDP program dropped {} packets on {} before the capture socket (ethtool -S: {}): what it drops, no \
+        "an XDP program dropped {} on {} before the capture socket (ethtool -S: {}): what it drops, no \
          capture sees",
-        lane.link.xdp_dropped,
+        number_of(lane.link.xdp_dropped, "packet"),
         lane.interface,
         listed(counters)
     )
@@ -293,7 +302,8 @@ fn is_of_xdp(counter: &str) -> bool {
 /// The drops of an interface below.
 fn on_lower(lane: &LaneTally, lower: &LowerDrops, dropped: u64, is_in_backlog: bool) -> String {
     format!(
-        "{dropped} packets were dropped on {}, which is below {} ({}): they need not be of this capture{}",
+        "{} on {}, which is below {} ({}): they need not be of this capture{}",
+        clause(dropped, "packet", "were dropped"),
         lower.interface,
         lane.interface,
         listed(&lower.counters),
@@ -302,7 +312,8 @@ fn on_lower(lane: &LaneTally, lower: &LowerDrops, dropped: u64, is_in_backlog: b
 }
 
 fn listed<'a>(counters: impl IntoIterator<Item = (&'a String, &'a u64)>) -> String {
-    let counters: Vec<_> = counters.into_iter().map(|(name, rise)| format!("{name} by {rise}")).collect();
+    let counters: Vec<_> =
+        counters.into_iter().map(|(name, rise)| format!("{name} by {}", count(*rise))).collect();
     counters.join(", ")
 }
 

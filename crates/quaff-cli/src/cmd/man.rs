@@ -1,27 +1,35 @@
-//! `quaff man`: manual pages in section 1, one for each command, from the definitions of the arguments.
+//! `quaff man`: manual pages in section 1, one for each command, from the definitions of the arguments: written into a
+//! folder, or one of them shown.
 
 use crate::exit::Exit;
 use crate::groups::{self, Group};
-use anyhow::Context;
+use crate::show;
+use anyhow::{Context, bail};
 use clap::Command;
 use clap_mangen::Man;
 use quaff_os::disk::write_output;
 use std::fmt::Write as _;
+use std::io::{ErrorKind, IsTerminal as _, Write as _, stdout};
 use std::path::{Path, PathBuf};
+use std::process::{self, Stdio};
 
-/// Write a manual page for each command into a folder
+/// Show the manual page of a command, or write those of all into a folder
 ///
-/// 'make install' installs the pages; 'man quaff' and 'man quaff-capture' then show them.
+/// A page is shown by man(1) on a terminal; elsewhere, and where there is no man(1), its text is printed as '--help'
+/// prints it. A word that is the name of a command is one: './capture' is the folder. 'make install' installs the
+/// pages; 'man quaff' and 'man quaff-capture' then show them too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Folder for the pages; created if needed
-    #[arg(value_name = "DIR")]
-    dir: PathBuf,
+    /// Folder for the pages, created if needed; or a command, such as 'capture' or 'flows top'
+    #[arg(value_name = "DIR|COMMAND", required = true)]
+    words: Vec<PathBuf>,
 }
 
 const EXAMPLES: &str = "\
 Examples:
+  quaff man capture
+  quaff man flows top
   quaff man /usr/local/share/man/man1
   quaff man /tmp/pages && man -l /tmp/pages/quaff-capture.1";
 
@@ -32,11 +40,54 @@ const EXIT_STATUS: &str = "Exit status: ";
 
 /// `all` is the definition of all commands.
 pub(crate) fn run(args: &Args, all: Command) -> anyhow::Result<Exit> {
-    std::fs::create_dir_all(&args.dir).with_context(|| format!("create {}", args.dir.display()))?;
     let mut root = all.disable_help_subcommand(true);
     root.build();
-    write_pages(&root, "quaff", &args.dir)?;
+    match (called(&root, &args.words), &args.words[..]) {
+        (Some((command, name)), _) => show_page(command, &name),
+        (None, [dir]) => {
+            std::fs::create_dir_all(dir).with_context(|| format!("create {}", dir.display()))?;
+            write_pages(&root, "quaff", dir)?;
+            show::say(&format!("manual pages of all commands written to {}", dir.display()));
+            Ok(Exit::Done)
+        }
+        (None, words) => {
+            let words: Vec<_> = words.iter().map(|word| word.display().to_string()).collect();
+            bail!("there is no command '{}': 'quaff --help' lists all", words.join(" "))
+        }
+    }
+}
+
+/// The command of these words, and the name of its page; `None` if they name no command.
+fn called<'a>(root: &'a Command, words: &[PathBuf]) -> Option<(&'a Command, String)> {
+    let words: Vec<&str> = words.iter().map(|word| word.to_str()).collect::<Option<_>>()?;
+    let words = if words == ["quaff"] { Vec::new() } else { words };
+    words.iter().try_fold((root, "quaff".to_owned()), |(at, name), word| {
+        let sub = at.get_subcommands().find(|sub| sub.get_name() == *word && !sub.is_hide_set())?;
+        Some((sub, format!("{name}-{word}")))
+    })
+}
+
+fn show_page(command: &Command, name: &str) -> anyhow::Result<Exit> {
+    if stdout().is_terminal()
+        && let Some(exit) = by_man(&page(command, name)?)?
+    {
+        return Ok(exit);
+    }
+    show::print(command.clone().render_long_help().to_string().trim_end());
     Ok(Exit::Done)
+}
+
+/// Has man(1) show a page; `None` where it is not installed.
+fn by_man(page: &[u8]) -> anyhow::Result<Option<Exit>> {
+    let mut man = match process::Command::new("man").args(["-l", "-"]).stdin(Stdio::piped()).spawn() {
+        Ok(man) => man,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error).context("start man"),
+    };
+    // One that takes no page says why, and its status is what counts.
+    let _ = man.stdin.take().map(|mut stdin| stdin.write_all(page));
+    let status = man.wait().context("wait for man")?;
+    Ok(Some(if status.success() { Exit::Done } else { Exit::Failed }))
 }
 
 /// Writes the page of `command` and of its subcommands. `name` is the page's, such as `quaff-bench-list`.
@@ -74,7 +125,8 @@ fn page(command: &Command, name: &str) -> anyhow::Result<Vec<u8>> {
     for paragraph in status {
         exit_status(&mut rest, &paragraph[EXIT_STATUS.len()..]);
     }
-    let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let after = command.get_after_long_help().or(command.get_after_help());
+    let after = after.map(ToString::to_string).unwrap_or_default();
     for (title, body) in headed(&after) {
         section(&mut rest, title, &body);
     }

@@ -7,6 +7,7 @@ use crate::show::{self, Stream, name, say};
 use anyhow::bail;
 use clap::ArgAction;
 use quaff::cores::{Topology, advise};
+use quaff::format::times;
 use quaff::memory;
 use quaff::pipe::{Pipe, PipeOutput, PipePlan, PipeReport, default_size_bytes};
 use quaff_os::{SignalInfo, Wakeup, cpu, was_stdout_closed};
@@ -224,11 +225,12 @@ fn words(report: &PipeReport) -> String {
     }
     text += &match report.files {
         0 => format!(" ({})\n", report.writing),
-        1 => format!(", 1 file of {} ({})\n", report.kind.unwrap_or_default(), report.writing),
-        files => format!(", {files} files of {} ({})\n", report.kind.unwrap_or_default(), report.writing),
+        files => {
+            let (files, kind) = (show::number_of(files, "file"), report.kind.unwrap_or_default());
+            format!(", {files} of {kind} ({})\n", report.writing)
+        }
     };
     text += &format!("  peak use: {} of {}\n", show::bytes(report.high), show::bytes(report.size));
-    let times = |count| if count == 1 { "once".to_owned() } else { format!("{} times", show::count(count)) };
     text += &format!(
         "  the ring was full {}, {:.1} s in total; empty {}, {:.1} s\n",
         times(report.full.count),

@@ -1,7 +1,7 @@
 //! Flags of files to write: formats, compression, folders and the limits of what they keep, and the plans that they
 //! make.
 
-use super::{FlagValue, of};
+use super::{FlagValue, UtcArg, of};
 use crate::units::{self, FORMATS, choice};
 use anyhow::{bail, ensure};
 use clap::ArgAction;
@@ -107,19 +107,23 @@ pub(crate) struct FolderArgs {
     pub(crate) keep_files: Option<u64>,
 }
 
+/// Names of files have times too.
+const UTC: &str = "Use UTC instead of local time: in file names, for the boundaries of --rotate-time, in what is shown, and \
+                   for times without a zone";
+
 /// Folders of capture files.
 #[derive(Debug, clap::Args)]
 #[command(
     next_help_heading = "Rotation",
     mut_args(of("exec", |arg| arg.action(ArgAction::Set).requires("folder"))),
+    mut_args(of("utc", |arg| arg.help(UTC))),
     mut_args(of("dir", |arg| arg.conflicts_with("write")))
 )]
 pub(crate) struct RotationArgs {
     #[command(flatten)]
     pub(crate) folder: FolderArgs,
-    /// Use UTC instead of local time for file names and for the boundaries of --rotate-time
-    #[arg(long, requires = "folder")]
-    utc: bool,
+    #[command(flatten)]
+    utc: UtcArg,
     /// Start a file every TIME, aligned to midnight in local time, with or without traffic
     #[arg(long, value_name = "TIME", value_parser = units::duration, requires = "folder")]
     rotate_time: Option<Duration>,
@@ -180,7 +184,7 @@ impl RotationArgs {
         Ok(DirPlan {
             dir: dir.to_owned(),
             name: name.clone(),
-            utc: self.utc,
+            utc: *self.utc,
             rotate_bytes,
             rotate_time: self.rotate_time,
             rotates_from_start: self.is_from_start,

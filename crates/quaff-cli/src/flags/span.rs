@@ -3,14 +3,20 @@
 use crate::units;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
 use quaff::plan::TimeBound;
+use quaff_file::moment;
+
+flags! {
+    /// Show points in time in UTC instead of local time, and read those without a zone as UTC
+    #[arg(long, help_heading = "Report")]
+    UtcArg { utc: bool }
+}
 
 /// A span of time.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct SpanArgs {
-    /// Keep packets from TIME on: '2026-11-23 04:55:00' (local time), with Z or +01:00 at its end (UTC or that
-    /// offset), @SECONDS since 1970, or +TIME after the first packet, such as +90s
+    /// Keep packets from TIME on: '2026-11-23 04:55:00' (local time, or UTC with --utc), with Z or +01:00 at its
+    /// end (UTC or that offset), @SECONDS since 1970, or +TIME after the first packet, such as +90s
     #[arg(long, value_name = "TIME", value_parser = bound)]
     pub(crate) from: Option<TimeBound>,
     /// Keep packets before TIME, written as for --from
@@ -29,7 +35,7 @@ fn bound(text: &str) -> Result<TimeBound, String> {
             .map(TimeBound::At)
             .ok_or_else(|| format!("'{text}' is no time: write @1700000000.5"));
     }
-    let local = || Some(TimeZone::system().to_zoned(text.parse::<DateTime>().ok()?).ok()?.timestamp());
+    let local = || Some(moment::zone().to_zoned(text.parse::<DateTime>().ok()?).ok()?.timestamp());
     let time = text.parse::<Timestamp>().ok().or_else(local);
     let ns = time.and_then(|time| u64::try_from(time.as_nanosecond()).ok());
     ns.map(TimeBound::At).ok_or_else(|| {

@@ -465,7 +465,7 @@ fn a_frame_larger_than_a_block_is_cut_and_lossy() {
         "{}",
         ended.json
     );
-    assert!(ended.stderr.contains("lossy: 1 packets of lo are cut"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("lossy: 1 packet of lo is cut"), "{}", ended.stderr);
 }
 
 #[test]

@@ -331,7 +331,7 @@ fn added_queues_are_reported_and_queues_of_lanes_stay() {
         send_by_each_core(&bench.lab);
         assert!(set_queues(rx, "rx0 rx 2") && set_queues(tx, "tx0 tx 2"), "a queue more");
         send_by_each_core(&bench.lab);
-        let words = "rx0: 1 receive queues were added, which have no lane";
+        let words = "rx0: 1 receive queue was added without a lane";
         assert!(running.hears(words, PATIENCE), "{via}: {}", running.heard);
         let ended = interrupt(running);
         let (ledger, xdp) = (&ended.json, &ended.json["interfaces"][0]["xdp"]);

@@ -21,7 +21,7 @@ fn quaff(words: &str) -> String {
 }
 
 /// All commands that the help lists, such as `bench list`, and the empty one.
-fn commands() -> Vec<String> {
+pub(crate) fn commands() -> Vec<String> {
     let mut found = vec![String::new()];
     let mut at = 0;
     while at < found.len() {
@@ -152,7 +152,7 @@ fn documented(page: &str, section: &str) -> BTreeSet<String> {
     found
 }
 
-fn document(path: &str) -> String {
+pub(crate) fn document(path: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }

@@ -104,6 +104,19 @@ fn a_dry_run_changes_nothing_and_obeys_json() {
 }
 
 #[test]
+fn a_dry_run_shows_the_pattern() {
+    let dir = prepare();
+    let shown = |args: &[&str]| {
+        let done = capture(dir.path(), &[&["-r", "IN", "-w", "x", "--dry-run"], args].concat());
+        String::from_utf8(done.stdout).expect("text")
+    };
+    let text = shown(&["--grep", "^GET \\xff"]);
+    assert!(text.contains("\npattern    '^GET \\xff', in the payload of each packet\n"), "{text}");
+    assert!(shown(&["--grep", "a", "--json"]).contains("\"pattern\":\"a\""));
+    assert!(!shown(&[]).contains("pattern"));
+}
+
+#[test]
 fn a_dry_run_without_the_right_to_capture_or_to_write_is_refused() {
     let dir = prepare();
     if dir.path().metadata().expect("a folder").uid() != 0 {

@@ -13,6 +13,7 @@ mod figures;
 mod gulp;
 mod help;
 mod install;
+mod json;
 mod lab;
 mod limits;
 mod permits;
@@ -23,5 +24,6 @@ mod screens;
 mod stamped;
 #[path = "../support/mod.rs"]
 mod support;
+mod times;
 #[path = "../traffic/mod.rs"]
 mod traffic;

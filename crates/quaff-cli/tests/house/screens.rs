@@ -34,7 +34,7 @@ const SCREENS: [(&str, &str); 16] = [
 ];
 
 /// A folder with the files of the screens.
-fn place() -> TempDir {
+pub(crate) fn place() -> TempDir {
     let dir = folder();
     let mut file = File::new(Format::Pcapng).statistics(0, 0).frames(0..10);
     file.dropped = 7;
@@ -49,7 +49,11 @@ fn place() -> TempDir {
 fn on_terminal(mut command: Command, dir: &Path, line: &str, columns: usize) -> String {
     // Both streams are the terminal.
     let line = format!("stty cols {columns} rows 60; exec {QUAFF} {line}");
-    command.args(["-qec", &line, "/dev/null"]).current_dir(dir).env("TERM", "xterm-256color");
+    command
+        .args(["-qec", &line, "/dev/null"])
+        .current_dir(dir)
+        .env("TERM", "xterm-256color")
+        .env("TZ", "UTC");
     String::from_utf8(command.output().expect("script runs").stdout).expect("text")
 }
 

@@ -368,7 +368,7 @@ fn a_file_that_is_removed_while_it_is_written_is_a_loss_of_all_its_packets() {
         let (written, lost) = (&ledger["written"], &ledger["lost_on_disk"]);
         assert_eq!((written, lost, &ledger["files"]), (&0.into(), &1010.into(), &0.into()), "{ledger}");
         assert_eq!((&ledger["bytes_written"], &ledger["synced_bytes"]), (&0.into(), &0.into()), "{ledger}");
-        let words = "was removed while it was written: its 1010 packets are lost";
+        let words = "was removed while it was written: its 1,010 packets are lost";
         assert!(ended.stderr.contains(words), "{}", ended.stderr);
         assert_eq!(ended.stderr.matches("the file that is being written was removed").count(), 1);
         assert!(names(dir.path()).is_empty());

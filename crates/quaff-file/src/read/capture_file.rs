@@ -10,6 +10,7 @@ use super::look::{Glance, MakeLook, Seen};
 use super::part::{Next, Part};
 use super::unfinished::{finished, is_gone, unfinished_note};
 use quaff_wire::decode::{Corrections, Damage, Decoder, Format, Frame, Item, Step};
+use quaff_wire::format::{clause, number_of, times};
 use quaff_wire::pcap::RecordLayout;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -450,8 +451,8 @@ impl CaptureFile {
         }
         if let Some(damage) = self.first_damage {
             let SkippedBytes { count, bytes, .. } = self.skipped;
-            let times = if count == 1 { "once".to_owned() } else { format!("{count} times") };
-            notes.push(format!("{path}: {bytes} bytes skipped, {times}; the first: {damage}"));
+            let (bytes, times) = (number_of(bytes, "byte"), times(count));
+            notes.push(format!("{path}: {bytes} skipped, {times}; the first: {damage}"));
         }
         notes
     }
@@ -468,7 +469,7 @@ pub(crate) fn correction_notes(path: &Path, corrected: Corrections) -> Vec<Strin
         ),
     ];
     let some = notes.into_iter().filter(|(packets, _)| *packets > 0);
-    some.map(|(packets, words)| format!("{}: {packets} packets {words}", path.display())).collect()
+    some.map(|(packets, words)| format!("{}: {}", path.display(), clause(packets, "packet", words))).collect()
 }
 
 /// As [`correction_notes`], on times that cannot be had, for what has no verdict on them.
@@ -478,7 +479,7 @@ pub(crate) fn time_notes(path: &Path, corrected: Corrections) -> Vec<String> {
         (corrected.late, "of times after 2554, which count as its last one"),
     ];
     let some = notes.into_iter().filter(|(packets, _)| *packets > 0);
-    some.map(|(packets, words)| format!("{}: {packets} packets {words}", path.display())).collect()
+    some.map(|(packets, words)| format!("{}: {}", path.display(), clause(packets, "packet", words))).collect()
 }
 
 /// Bytes that a search gets at once at the seam of two parts.

@@ -6,6 +6,7 @@
 //! at the end (dumpcap) or none (pcap); they cannot be checked.
 
 use quaff_wire::decode::{Frame, Interface, Item, Statistics};
+use quaff_wire::format::{clause, count};
 use serde::Serialize;
 use std::collections::HashMap;
 
@@ -309,13 +310,14 @@ impl InterfaceCounters {
         let (begun, ended) = (usrdeliv(baseline), usrdeliv(&last.statistics));
         if ended.checked_sub(begun) != Some(last.seen.frames) {
             let recorded = i128::from(ended) - i128::from(begun);
-            let what = format!("its counters record {recorded} packets, the file holds {}", last.seen.frames);
+            let (what, holds) = (if recorded == 1 { "packet" } else { "packets" }, count(last.seen.frames));
+            let what = format!("its counters record {recorded} {what}, the file holds {holds}");
             self.contradict(sum, what);
         }
         if let Some(before) = before.filter(|before| *before != begun) {
             let what = match begun.checked_sub(before) {
                 Some(missing) => {
-                    format!("{missing} packets were written between two of these files: is a file missing?")
+                    clause(missing, "packet", "were written between two of these files: is a file missing?")
                 }
                 None => "a file begins before the previous one has ended: are they in order?".into(),
             };

@@ -2,7 +2,7 @@
 //! the capture's own counters show it.
 
 use super::report::{LossPlace, Missing, Report};
-use jiff::Timestamp;
+use crate::moment;
 use quaff_stream::LossReport;
 use quaff_wire::format::{bytes, count};
 
@@ -56,7 +56,7 @@ impl Missing {
                 words += &format!(" and {} by the numbers of a mirror", count(self.mirrored_packets));
             }
         }
-        words += &format!(" between {} and {}; ", time(self.from_ns), time(self.to_ns));
+        words += &format!(" between {} and {}; ", moment::text(self.from_ns, 3), moment::text(self.to_ns, 3));
         if self.undecided_bytes > 0 {
             words += &format!("{} more undecided; ", bytes(self.undecided_bytes));
         }
@@ -109,13 +109,5 @@ fn place(report: &Report) -> (LossPlace, String) {
             (LossPlace::ThisMachine, format!("its drop counters count {}", count(drops)))
         }
         drops => unknown(&format!("the drop counters count {}, which is a part of it", count(drops))),
-    }
-}
-
-/// A moment in UTC, to the millisecond.
-fn time(ns: u64) -> String {
-    match Timestamp::from_nanosecond(ns.into()) {
-        Ok(time) => format!("{time:.3}"),
-        Err(_) => format!("{ns} ns since 1970"),
     }
 }

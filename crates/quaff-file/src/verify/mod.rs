@@ -32,6 +32,7 @@ use look::{EvidenceLook, SeenEvidence};
 use quaff_stream::proof::ProofSums;
 use quaff_stream::{ProofMeter, ProofReader};
 use quaff_wire::decode::{Format, Frame, Item};
+use quaff_wire::format::clause;
 use quaff_wire::probe::{Classified, ProbeHeader};
 use sequence::{GapRoom, Sequence};
 use std::collections::BTreeMap;
@@ -410,7 +411,7 @@ impl CountEnd {
 }
 
 fn unkept_words(gaps: u64) -> String {
-    format!(
-        "{gaps} gaps were counted and not kept, because there are so many: late frames of them count as duplicates"
-    )
+    let words =
+        "were counted and not kept, because there are so many: late frames of them count as duplicates";
+    clause(gaps, "gap", words)
 }

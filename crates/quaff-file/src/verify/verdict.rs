@@ -5,6 +5,7 @@ use super::report::{
 };
 use super::sequence::StreamEnd;
 use quaff_stream::proof::Numbers;
+use quaff_wire::format::{count, number_of};
 
 impl Report {
     /// The report of a run that has failed.
@@ -59,10 +60,12 @@ fn words(report: &Report) -> String {
         (false, _) => "nothing to judge by".into(),
         (true, true) if has_numbers => "complete".into(),
         (true, true) => {
-            let flows = report.witnesses();
-            let flows = if flows == 1 { "1 flow".into() } else { format!("{flows} flows") };
-            let aside =
-                if loss.set_aside > 0 { format!(", {} set aside", loss.set_aside) } else { String::new() };
+            let flows = number_of(report.witnesses(), "flow");
+            let aside = if loss.set_aside > 0 {
+                format!(", {} set aside", count(loss.set_aside))
+            } else {
+                String::new()
+            };
             format!("complete as far as can be known ({flows} with evidence{aside})")
         }
         (true, false) => format!("not complete: {}", outcome.reasons.join("; ")),

@@ -1,5 +1,6 @@
 //! Numbers and shell words in the text of findings.
 
+pub(super) use crate::format::number_of as count;
 use crate::format::{BIT_RATES, BYTE_RATES, BYTES, TIMES, short};
 pub(super) use quaff_wire::printable::quote;
 
@@ -42,11 +43,6 @@ pub(super) fn cores(cores: &[usize]) -> String {
         _ => format!("{first}-{last}"),
     };
     runs.iter().map(run).collect::<Vec<_>>().join(",")
-}
-
-/// "1 frame", "2 frames"
-pub(super) fn count(n: u64, thing: &str) -> String {
-    format!("{n} {thing}{}", if n == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]

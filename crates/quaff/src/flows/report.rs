@@ -7,6 +7,7 @@
 //!                      and those of `missed`
 //! ```
 
+use crate::format::{clause, number_of};
 use crate::output::MeterEnd;
 use crate::run;
 use crate::tally::{self, RunSummary, has_summary};
@@ -203,21 +204,20 @@ fn missed_words(sink: &SinkReport) -> Option<String> {
         Some(failure) => format!(": {failure}"),
         None => String::new(),
     };
-    (missed > 0).then(|| format!("{name} missed {missed} records{reason}"))
+    (missed > 0).then(|| format!("{name} missed {}{reason}", number_of(missed, "record")))
 }
 
 /// A sentence about a reader that has closed its output.
 fn left_words(sink: &SinkReport) -> Option<String> {
     let (name, sent) = (&sink.name, sink.sent.records);
-    sink.is_closed.then(|| format!("{name}: its reader left, after {sent} records at most"))
+    sink.is_closed.then(|| format!("{name}: its reader left, after {} at most", number_of(sent, "record")))
 }
 
 /// A sentence about records that no collector has yet.
 fn spooled_words(sink: &SinkReport) -> Option<String> {
     let records = sink.left_in_spool().records;
-    let words =
-        || format!("{records} records for {} are in its spool, and the next run sends them", sink.name);
-    (records > 0).then(words)
+    let words = format!("for {} are in its spool, and the next run sends them", sink.name);
+    (records > 0).then(|| clause(records, "record", &words))
 }
 
 /// A sentence about records of earlier runs that no collector gets.
@@ -229,12 +229,12 @@ fn damaged_words(sink: &SinkReport) -> Option<String> {
     let kept = match &files[..] {
         [] => String::new(),
         [file] => format!(" ({file} has them)"),
-        [file, more @ ..] => format!(" ({file} and {} more files have them)", more.len()),
+        [file, more @ ..] => {
+            format!(" ({file} and {} have them)", number_of(more.len() as u64, "more file"))
+        }
     };
-    Some(format!(
-        "{bytes} bytes of the spool of {} are damaged, and the records in them are lost{kept}",
-        sink.name
-    ))
+    let words = format!("of the spool of {} are damaged, and the records in them are lost{kept}", sink.name);
+    Some(clause(bytes, "byte", &words))
 }
 
 /// A sentence about segments of a spool whose end no run has recorded.
@@ -252,8 +252,10 @@ fn open_words(sink: &SinkReport) -> Option<String> {
 fn refused_words(sink: &SinkReport) -> Option<String> {
     let words = || {
         format!(
-            "{} errors of {} messages to {}: perhaps no collector listens there",
-            sink.errors, sink.messages, sink.name
+            "{} of {} to {}: perhaps no collector listens there",
+            number_of(sink.errors, "error"),
+            number_of(sink.messages, "message"),
+            sink.name
         )
     };
     (sink.errors > 0 && sink.transport == Some(Transport::Udp)).then(words)
@@ -262,7 +264,8 @@ fn refused_words(sink: &SinkReport) -> Option<String> {
 /// A sentence about records that a format cannot hold.
 fn unsuited_words(sink: &SinkReport) -> Option<String> {
     let records = sink.unsuited.records;
-    (records > 0).then(|| format!("{}: {records} records are not exported as {}", sink.name, sink.kind))
+    let words = format!("are not exported as {}", sink.kind);
+    (records > 0).then(|| format!("{}: {}", sink.name, clause(records, "record", &words)))
 }
 
 #[cfg(test)]

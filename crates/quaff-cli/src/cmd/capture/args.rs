@@ -213,7 +213,7 @@ values! {
 }
 
 /// Limits of the files of a folder, or of those that -C, -G or -b make of -w.
-const OF_SERIES: [&str; 10] = [
+const OF_SERIES: [&str; 9] = [
     "rotate_size",
     "rotate_time",
     "rotate_packets",
@@ -222,7 +222,6 @@ const OF_SERIES: [&str; 10] = [
     "keep_free",
     "wrap",
     "stop_files",
-    "utc",
     "exec",
 ];
 

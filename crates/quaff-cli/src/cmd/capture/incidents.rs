@@ -4,6 +4,7 @@
 
 use super::report::{loss_places, target};
 use crate::shell::Incident;
+use quaff::format::clause;
 use quaff::plan::CapturePlan;
 use quaff::{LaneGauges, Status};
 use std::time::{Duration, Instant};
@@ -126,10 +127,9 @@ impl Link {
         }
         let added = lane.added_queues.get();
         if added > 0 && !std::mem::replace(&mut self.has_added_queues, true) {
-            return Some(Incident::severe(format!(
-                "{name}: {added} receive queues were added, which have no lane: their packets are not captured; restore the \
-                 number with 'ethtool -L', or start the capture again"
-            )));
+            let words = "were added without a lane: their packets are not captured; restore the number with 'ethtool -L', \
+                         or start the capture again";
+            return Some(Incident::severe(format!("{name}: {}", clause(added, "receive queue", words))));
         }
         let (downs, since_ns) = (lane.downs.get(), lane.down_since_ns.get());
         let has_gone_down = downs > std::mem::replace(&mut self.downs, downs);
@@ -244,7 +244,7 @@ mod tests {
         lane.down_ns.set(700_000_000);
         assert_eq!(look(), ["eth0 was down for 0.3 s"]);
         lane.added_queues.set(1);
-        assert!(look()[0].starts_with("eth0: 1 receive queues were added, which have no lane"));
+        assert!(look()[0].starts_with("eth0: 1 receive queue was added without a lane: "));
         assert!(look().is_empty(), "reported once");
         lane.removed_ns.set(9);
         assert_eq!(look(), ["eth0 was removed; the capture of the others continues"]);

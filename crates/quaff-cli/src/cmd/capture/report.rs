@@ -6,6 +6,7 @@ use crate::shell::{Part, ReadProgress, resident_part};
 use crate::show::{self, Stream, name};
 use quaff::LaneGauges;
 use quaff::Status;
+use quaff::format::times;
 use quaff::plan::{CapturePlan, PREFAULT, PREFAULT_BYTES_MAX, RETIRE_MS, SNAPLEN_MAX};
 use quaff::tally::{
     DecapTally, Fate, InputTally, LaneShare, LaneTally, Ledger, RunSummary, TERMS, Term, Verdict,
@@ -172,9 +173,9 @@ pub(crate) fn ledger_text(ledger: &Ledger) -> String {
     text += &lane_words(ledger);
     for lane in ledger.interfaces.iter().filter(|lane| lane.downs > 0) {
         text += &format!(
-            "  {} was down {} times, {:.1} s in total\n",
+            "  {} was down {}, {:.1} s in total\n",
             name(&lane.interface),
-            lane.downs,
+            times(lane.downs),
             lane.down_ns as f64 / 1e9
         );
     }
@@ -470,6 +471,9 @@ pub(super) fn explain(plan: &CapturePlan, found: &DryRun) {
             Some(text) => format!("'{text}', in the kernel"),
         }
     ));
+    if let Some(pattern) = &found.pattern {
+        print(&format!("pattern    '{}', in the payload of each packet", name(pattern)));
+    }
     explain_tunnels(plan, found);
     print(&format!(
         "snaplen    {}",

@@ -8,11 +8,12 @@ mod words;
 use crate::capture_files::Found;
 use crate::confined;
 use crate::exit::Exit;
-use crate::flags::{CapturesArgs, NoSandboxArg, SalvageArg};
+use crate::flags::{CapturesArgs, NoSandboxArg, SalvageArg, UtcArg};
 use crate::shell::ReportArgs;
 use crate::show::{self, Stream, name};
 use crate::terminal_table;
 use quaff_file::info::{self, DropPlace, Drops, FileInfo, Gap, InterfaceInfo, Origin, Total};
+use quaff_file::moment;
 use quaff_file::read::{self, GONE, finished, is_gone};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -58,6 +59,8 @@ pub(crate) struct Args {
     tsv: bool,
     #[command(flatten)]
     report: ReportArgs,
+    #[command(flatten)]
+    _utc: UtcArg,
 
     #[command(flatten)]
     no_sandbox: NoSandboxArg,
@@ -168,10 +171,10 @@ fn screen(file: &FileInfo) -> String {
     line("comment", file.origin.comment.clone().unwrap_or_default());
     line("sections", if file.sections > 1 { show::count(file.sections) } else { String::new() });
     if file.skipped.count > 0 {
-        let (count, bytes) = (show::count(file.skipped.count), show::bytes(file.skipped.bytes));
+        let (times, bytes) = (quaff::format::times(file.skipped.count), show::bytes(file.skipped.bytes));
         line(
             "skipped",
-            format!("{bytes} of damage, {count} times, first at offset {}", file.skipped.first_offset),
+            format!("{bytes} of damage, {times}, first at offset {}", show::count(file.skipped.first_offset)),
         );
     }
     file.notes.iter().for_each(|note| line("note", note.clone()));
@@ -435,12 +438,11 @@ fn line(
     drops: Option<u64>,
     state: String,
 ) -> Vec<String> {
-    let first = first_ns.map(show::time_ns).map(|time| time.split('.').next().unwrap_or_default().to_owned());
     vec![
         what.to_owned(),
         show::bytes(size),
         show::count(packets),
-        first.map_or_else(|| "-".into(), |time| format!("{time}Z")),
+        first_ns.map_or_else(|| "-".into(), |ns| moment::text(ns, 0)),
         seconds.map_or_else(|| "-".into(), short),
         pps.map_or_else(|| "-".into(), show::pps),
         drops.map_or_else(|| "?".into(), show::count),

@@ -6,7 +6,7 @@ use super::report::{self, Place};
 use super::target::Target;
 use crate::capture_files;
 use crate::exit::Exit;
-use crate::flags::{FileArgs, NoSandboxArg, ReadArg, of, reworded};
+use crate::flags::{FileArgs, NoSandboxArg, ReadArg, UtcArg, of, reworded};
 use crate::shell::{self, ReportArgs, WatchArgs};
 use crate::show::{self, message};
 use crate::units::choice;
@@ -61,6 +61,8 @@ pub(super) struct Args {
     /// Print the bytes as they are, and nothing else
     #[arg(long, help_heading = "Output")]
     raw: bool,
+    #[command(flatten)]
+    _utc: UtcArg,
 
     #[command(flatten)]
     no_sandbox: NoSandboxArg,

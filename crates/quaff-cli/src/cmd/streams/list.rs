@@ -3,7 +3,7 @@
 use super::input::RuleArgs;
 use super::report::{self, Place};
 use crate::exit::Exit;
-use crate::flags::{FileArgs, FilteredArgs, Given, GrepArg, NoSandboxArg, of};
+use crate::flags::{FileArgs, FilteredArgs, Given, GrepArg, NoSandboxArg, UtcArg, of};
 use crate::shell::{self, ONLY_ERRORS, ReportArgs, WatchArgs};
 use crate::show::{self, Stream, name};
 use crate::terminal_table;
@@ -11,6 +11,7 @@ use anyhow::ensure;
 use quaff::format;
 use quaff::plan::SandboxPlan;
 use quaff::streams::{ListPlan, ReaderPlan, RowSink, StreamMatch, StreamRow, StreamsPlan, StreamsReport};
+use quaff_file::moment;
 use quaff_file::write::Output;
 use quaff_os::was_stdout_closed;
 use quaff_stream::tracker::TrackPlan;
@@ -48,6 +49,8 @@ pub(super) struct Args {
     #[command(flatten)]
     report: ReportArgs,
     #[command(flatten)]
+    _utc: UtcArg,
+    #[command(flatten)]
     watch: WatchArgs,
 }
 
@@ -81,7 +84,7 @@ const COLUMNS: [(&str, bool, usize); 9] = [
     ("from server", true, 1),
     ("application", false, 2),
     ("ended", false, 3),
-    ("start (UTC)", false, 4),
+    ("start", false, 4),
     ("missing", true, 5),
     ("lasted", true, 6),
 ];
@@ -233,12 +236,9 @@ fn match_cell(row: &StreamRow) -> String {
     found.collect::<Vec<_>>().join(", ")
 }
 
-/// `2026-11-20 09:04:11.123`.
+/// `2026-11-20 10:04:11.123+01:00`.
 fn start(ns: u64) -> String {
-    let time = show::time_ns(ns);
-    let is_time = time.ends_with('Z');
-    let shown = if is_time { time.get(.."2026-11-20T09:04:11.123".len()) } else { None };
-    shown.map_or(time.clone(), |shown| shown.replace('T', "\u{a0}"))
+    moment::text(ns, 3).replace('T', "\u{a0}").replace(' ', "\u{a0}")
 }
 
 /// Rows as lines of JSON.
@@ -307,7 +307,7 @@ mod tests {
             "0 B",
             "quic a.example\u{fffd}[2J",
             "open",
-            "2023-11-14\u{a0}22:13:20.123",
+            &start(1_700_000_000_123_456_789),
             "7 B",
             "42 s",
         ];

@@ -3,6 +3,7 @@
 
 use super::json_line::{JsonContent, JsonLine};
 use crate::show;
+use quaff::format::clause;
 use quaff_stream::tracker::{CloseReason, Closed, ConnectionSink, Opened, UdpPayload};
 use quaff_stream::{Event, GapCause, Sender};
 use std::fmt::Write as _;
@@ -163,9 +164,8 @@ impl Printer {
             Form::Json => self.put_json(sender, time_ns, JsonContent::gap(offset, lost_bytes, cause)),
             Form::Text | Form::Hex => {
                 self.end_line();
-                let words = if lost_bytes == 1 { "byte is" } else { "bytes are" };
-                let cause = GapCause::NAMES[cause.index()];
-                self.words(&format!("--- {lost_bytes} {words} missing ({cause})"));
+                let missing = clause(lost_bytes, "byte", "are missing");
+                self.words(&format!("--- {missing} ({})", GapCause::NAMES[cause.index()]));
             }
         }
     }

@@ -69,7 +69,7 @@ fn failures(script: &ScriptTally) -> Vec<String> {
     let stopped = script
         .stopped_by
         .iter()
-        .map(|by| format!("STOPPED: {by}; it missed {} events", show::count(script.dropped)));
+        .map(|by| format!("STOPPED: {by}; it missed {}", show::number_of(script.dropped, "event")));
     let skipped = (script.skipped > 0).then(|| {
         let skipped = show::number_of(script.skipped, "event");
         format!("{skipped} skipped: it used more than its share of the time while packets waited")

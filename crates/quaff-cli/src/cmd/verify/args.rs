@@ -2,7 +2,7 @@
 
 use crate::flags::{
     AgainstArg, CapturesArgs, FilterArg, FollowArg, HtmlArg, InterfaceArg, LoopArg, NoSandboxArg, SalvageArg,
-    SeedArg, SnaplenArg, SpreadArgs, of,
+    SeedArg, SnaplenArg, SpreadArgs, UtcArg, of,
 };
 use crate::shell::{DurationArgs, ReportArgs};
 use crate::units;
@@ -113,6 +113,8 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     pub(super) report: ReportArgs,
+    #[command(flatten)]
+    _utc: UtcArg,
     #[command(flatten)]
     pub(super) html: HtmlArg,
 

@@ -10,7 +10,8 @@ use page::Block;
 use std::process::Command;
 
 /// Pages whose examples are run; a page has a test below.
-const RUN: [&str; 10] = [
+const RUN: [&str; 11] = [
+    "README.md",
     "docs/capture.md",
     "docs/flows.md",
     "docs/generate.md",
@@ -120,6 +121,7 @@ macro_rules! pages {
 }
 
 pages! {
+    readme: "README.md",
     capture: "docs/capture.md",
     flows: "docs/flows.md",
     generate: "docs/generate.md",

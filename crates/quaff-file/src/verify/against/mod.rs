@@ -18,6 +18,7 @@ use arrivals::Arrivals;
 use index::{Index, LOOPS_MAX};
 use quaff_wire::decode::{Frame, Item};
 use quaff_wire::fingerprint::{self, Mask};
+use quaff_wire::format::clause;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -111,9 +112,8 @@ impl Sent {
     fn check(&self, too_often: bool, files: &mut Files) {
         if self.cut > 0 && self.mask.snaplen.is_none() {
             let cut = self.cut;
-            files.notes.push(format!(
-                "{cut} frames of the file are truncated; they are assumed to have been sent so"
-            ));
+            let words = "of the file are truncated, and are assumed to have been sent so";
+            files.notes.push(clause(cut, "frame", words));
         }
         if self.beyond > 0 {
             files

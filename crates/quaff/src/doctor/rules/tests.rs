@@ -346,7 +346,7 @@ fn a_late_interrupt_and_a_deep_idle_state_are_compared_with_the_ring() {
         (finding.id, finding.fix.as_str()),
         ("coalescing", "ethtool -C eth7 adaptive-rx off rx-usecs 137")
     );
-    assert!(finding.why.contains("14881"), "{}", finding.why);
+    assert!(finding.why.contains("14,881"), "{}", finding.why);
     // At 100 Gb/s a ring of 512 is full in 3.4 µs: no sooner interrupt helps.
     let mut readings = healthy();
     readings.machine.power.clear();

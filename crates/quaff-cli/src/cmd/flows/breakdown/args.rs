@@ -3,7 +3,8 @@
 use crate::capture_files::Found;
 use crate::cmd::flows::sums::property;
 use crate::flags::{
-    FileArgs, FilteredArgs, HtmlArg, MatchArg, NoSandboxArg, SpanArgs, TimeoutArgs, nanoseconds, of, reworded,
+    FileArgs, FilteredArgs, HtmlArg, MatchArg, NoSandboxArg, SpanArgs, TimeoutArgs, UtcArg, nanoseconds, of,
+    reworded,
 };
 use crate::shell::{QuietArgs, ReportArgs};
 use crate::units;
@@ -77,6 +78,8 @@ pub(in crate::cmd) struct Args {
     #[command(flatten)]
     pub(super) report: ReportArgs,
     #[command(flatten)]
+    _utc: UtcArg,
+    #[command(flatten)]
     pub(super) html: HtmlArg,
     #[command(flatten)]
     pub(super) quiet: QuietArgs,
@@ -85,8 +88,8 @@ pub(in crate::cmd) struct Args {
     pub(super) no_sandbox: NoSandboxArg,
 }
 
-const FROM: &str = "Sum only flows that were there at TIME or later: '2026-11-23 04:55:00' (local time), with Z or +01:00 at its end \
-     (UTC or that offset), or @SECONDS since 1970";
+const FROM: &str = "Sum only flows that were there at TIME or later: '2026-11-23 04:55:00' (local time, or UTC with \
+     --utc), with Z or +01:00 at its end (UTC or that offset), or @SECONDS since 1970";
 
 const EXAMPLES: &str = "\
 Examples:

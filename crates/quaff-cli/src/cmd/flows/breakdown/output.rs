@@ -10,6 +10,7 @@ use quaff::flows::FlowReport;
 use quaff::format;
 use quaff::tally::Verdict;
 use quaff_bench::report::{Column, LINES_MAX, Row, Table, TimePage, TimePanel, TimeUnit};
+use quaff_file::moment;
 use quaff_file::read::GONE;
 use quaff_flow::summary::{By, Cell, Query, Ranked, Summary};
 use serde::Serialize;
@@ -367,11 +368,7 @@ fn printable(text: &str) -> String {
     name(text).into_owned()
 }
 
-/// A time in UTC, to the second or the ms.
+/// A time, to the second or the ms.
 fn time(ns: u64) -> String {
-    let Ok(time) = jiff::Timestamp::from_nanosecond(ns.into()) else { return format!("{ns} ns since 1970") };
-    match ns % 1_000_000_000 {
-        0 => format!("{time:.0}"),
-        _ => format!("{time:.3}"),
-    }
+    moment::text(ns, if ns.is_multiple_of(1_000_000_000) { 0 } else { 3 })
 }
