@@ -17,6 +17,10 @@ use tempfile::TempDir;
 /// Programs beside quaff that examples may use; without one of them, the examples with it are skipped.
 const TOOLS: [&str; 3] = ["jq", "tcpdump", "sha256sum"];
 
+/// Captures of the folder of captures, with the names that pages give them.
+const CAPTURES: [(&str, &str); 2] =
+    [("protocols/netflix.pcap", "netflix.pcap"), ("protocols/anyconnect-vpn.pcap", "vpn.pcap")];
+
 struct Place {
     test: String,
     dir: TempDir,
@@ -70,8 +74,9 @@ impl Place {
                     }
                 }
             }
-            if uses(command, &["netflix.pcap"]) && !self.has_capture("protocols/netflix.pcap", "netflix.pcap")
-            {
+            let is_there =
+                |(path, name): &(&str, &str)| !uses(command, &[name]) || self.has_capture(path, name);
+            if !CAPTURES.iter().all(is_there) {
                 return false;
             }
         }
