@@ -17,10 +17,11 @@ pub(super) const HEAD: &str = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<met
     <meta name=\"viewport\" content=\"width=device-width\">\n\
     <title>Objects of HTTP</title>\n\
     <style>body{font:14px sans-serif;margin:2em}table{border-collapse:collapse}\
-    td,th{padding:.2em .8em;text-align:left;vertical-align:top;border-bottom:1px solid #ccc;overflow-wrap:anywhere}\
+    td,th{padding:.2em .8em;text-align:left;vertical-align:top;border-bottom:1px solid #ccc}\
+    td:nth-child(1),td:nth-child(5),code{overflow-wrap:anywhere}td:nth-child(3){text-align:right}\
     .partial{color:#a00}code{font-size:11px}</style>\n</head>\n<body>\n<h1>Objects of HTTP</h1>\n\
     <p>These files came over a network. Only pictures and plain text are links: \
-    a browser would run the scripts of a page.</p>\n<table>\n<tr><th>File<th>Kind<th>Bytes<th>Lacks<th>URL<th>Connection<th>SHA-256\n";
+    a browser would run the scripts of a page.</p>\n<table>\n<tr><th>File<th>Kind<th>Bytes<th>Partial<th>URL<th>Connection<th>SHA-256\n";
 pub(super) const TAIL: &str = "</table>\n</body>\n</html>\n";
 
 /// The row of an object.
