@@ -272,7 +272,7 @@ fn every_column_has_words() {
     }
 }
 
-/// What was not recorded is not unknown, and the sums are whole: also of hosts, which count each flow twice.
+/// A property that was not recorded is not unknown, and sums are whole: also of hosts, which count each flow twice.
 #[test]
 fn what_was_not_recorded_is_named_so() {
     let by = By::several("source+application", vec![By::Source, By::Application]).unwrap();

@@ -20,8 +20,8 @@ use std::time::Duration;
 /// Report the traffic of files by host, port, application and others, and over time
 ///
 /// Meters capture files as 'quaff flows --read' does, or reads what 'quaff flows' wrote with --parquet or --ipfix, and
-/// sums the records: a table for each property of --by, JSON, or a page with pictures. Bytes are those of IP packets. A flow
-/// counts at both its hosts; a port is that of the service.
+/// sums the records: a table for each property of --by, JSON, or a page with pictures. Bytes are those of IP packets. A
+/// flow counts at both its hosts; a port is that of the service.
 ///
 /// The packets of a record are spread evenly over its time. A long flow has a record each --active: a smaller value
 /// shows its changes better [default: --active 120s, --idle 30s].
