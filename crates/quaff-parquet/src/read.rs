@@ -81,7 +81,8 @@ impl SegmentReader {
     pub fn has_applications(&self) -> bool {
         let is_filled = |number: usize, column: usize| {
             let group = self.file.metadata().row_group(number);
-            let nulls = group.column(column).statistics().and_then(|found| found.null_count_opt());
+            let found = group.columns().get(column).and_then(|chunk| chunk.statistics());
+            let nulls = found.and_then(|found| found.null_count_opt());
             nulls.is_some_and(|nulls| i64::try_from(nulls).is_ok_and(|nulls| nulls < group.num_rows()))
         };
         let column = COLUMNS.iter().position(|column| column.name(Names::Ipfix) == APPLICATION);

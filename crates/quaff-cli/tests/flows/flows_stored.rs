@@ -20,14 +20,14 @@ fn quaff(args: &[&str]) -> Output {
 
 #[track_caller]
 fn report(path: &str, more: &[&str]) -> Value {
-    let args = [&["flows", "report", path, "--json", "-q", "--top", "1000000"], more].concat();
+    let args = [&["flows", "report", path, "--json", "-q", "--top", "1000000"][..], more].concat();
     let done = quaff(&args);
     serde_json::from_slice(&done.stdout).unwrap_or_else(|_| panic!("{args:?}: {done:?}"))
 }
 
 /// The messages of a report on stderr, and its status.
 fn words(args: &[&str]) -> (Option<i32>, String) {
-    let done = quaff(&[&["flows", "report"], args].concat());
+    let done = quaff(&[&["flows", "report"][..], args].concat());
     (done.status.code(), String::from_utf8_lossy(&done.stderr).into_owned())
 }
 
@@ -101,10 +101,13 @@ fn a_report_of_ipfix_is_that_of_segments_and_of_the_capture() {
             }
             let [ipfix, parquet, capture] = all;
             assert_eq!(ipfix, parquet, "{file}, {more:?}");
-            // The numbers of interfaces are those of the export.
-            let of_capture = |report: &Value| report["by"].as_array().expect("properties").clone();
-            for (of_ipfix, of_capture) in of_capture(&ipfix).iter().zip(of_capture(&capture)) {
-                assert_eq!(*of_ipfix, of_capture, "{file}, {more:?}");
+            let groups = |report: &Value| report["by"].as_array().expect("properties").clone();
+            for (stored, metered) in groups(&ipfix).iter().zip(groups(&capture)) {
+                // The number of an interface is that of the export.
+                assert!(
+                    *stored == metered || stored["by"] == "interface",
+                    "{file}, {more:?}: {stored} {metered}"
+                );
             }
         }
     }

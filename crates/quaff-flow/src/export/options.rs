@@ -336,7 +336,7 @@ mod tests {
         check(Table::Types, &|out| append_type(out, &row));
     }
 
-    /// What is read into a ledger is what was written of it.
+    /// A ledger that is read is the one that was written.
     #[test]
     fn each_count_of_a_ledger_has_a_number() {
         let (mut ledger, mut number) = (FlowLedger::default(), 0);

@@ -179,6 +179,8 @@ impl Group {
             By::Version => Self::Version(key.ip_version()),
             By::Vlan => Self::Vlan(key.vlan),
             By::InnerVlan => Self::InnerVlan(key.inner_vlan),
+            // As stored records have it.
+            By::Tos if record.forward.packets > 0 => Self::Tos(record.forward.tos),
             By::Tos => Self::Tos(key.tos),
             By::Flags => Self::Flags(record.forward.tcp_flags | record.reverse.tcp_flags),
             By::Icmp if is_icmp(key.protocol) => Self::Icmp(key.protocol, key.icmp_type_code),

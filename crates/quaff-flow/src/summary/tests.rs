@@ -241,6 +241,7 @@ fn every_column_has_words() {
     one.key =
         RecordKey { vlan: 5, inner_vlan: 6, mpls_label: 7, interface: 8, tos: 9, tunnel: 10, ..one.key };
     (one.forward.tcp_flags, one.reverse.tcp_flags, one.is_continued) = (2, 0x12, true);
+    one.forward.tos = 9;
     let application =
         Application { protocol: "tls", name: "https", alpn: Some("h2".into()), ..Application::default() };
     one.extras = Some(Box::new(Extras { application: Some(application), ..Extras::default() }));
@@ -271,7 +272,7 @@ fn every_column_has_words() {
     }
 }
 
-/// What was not recorded is not unknown, and the sums are whole: also of hosts, which count each flow twice.
+/// A property that was not recorded is not unknown, and sums are whole: also of hosts, which count each flow twice.
 #[test]
 fn what_was_not_recorded_is_named_so() {
     let by = By::several("source+application", vec![By::Source, By::Application]).unwrap();

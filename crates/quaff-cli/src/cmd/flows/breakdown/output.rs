@@ -21,7 +21,7 @@ const SERIES: usize = 4;
 /// The label of a panel.
 const IP_BYTES: &str = "IP bytes, ";
 
-/// Where the records of a report are from.
+/// The source of the records of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
     Captures,

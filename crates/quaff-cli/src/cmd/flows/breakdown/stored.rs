@@ -1,4 +1,4 @@
-//! What reports of stored records have in common: their counters as a ledger, and the progress line. It reads nothing.
+//! The common parts of reports of stored records: counters as a ledger, and the progress line. It reads nothing.
 
 use crate::cmd::flows::sums::recorded_by;
 use crate::show::{self, LiveLine};
