@@ -5,10 +5,10 @@ use clap::{Arg, Command};
 
 /// Commands whose `-h` would take more than two screens, and the flags that it shows: a new flag of theirs is in
 /// `--help`, and here where most calls need it. Single letters are flags without a long name.
-const SHORT: [(&str, &str); 13] = [
+const SHORT: [(&str, &str); 16] = [
     (
         "capture",
-        "interface read count duration filter snaplen decap grep from to write print v X format compress \
+        "interface read count duration filter snaplen decap grep from to write print compress \
          dir rotate-size rotate-time keep-size keep-free tee lanes buffer dry-run json quiet stats",
     ),
     (
@@ -27,11 +27,14 @@ const SHORT: [(&str, &str); 13] = [
     (
         "flows",
         "interface read duration filter decap active idle collector export-version template jsonl csv zeek ipfix \
-         parquet json ledger quiet stats",
+         parquet json quiet stats",
     ),
     ("flows top", "interface read duration filter decap by sort match interval once rows json"),
+    ("flows report", "read filter decap where from to match by top over json utc html quiet"),
     ("streams", "interface read duration filter decap inner script set out format overwrite json quiet"),
-    ("streams extract", "read salvage filter decap dir print-index overwrite http-bodies json quiet"),
+    ("streams list", "read filter decap grep json utc quiet"),
+    ("streams follow", "read filter decap nth side hex raw json utc quiet"),
+    ("streams extract", "read salvage filter decap dir print-index overwrite http-bodies objects json quiet"),
     (
         "generate",
         "out inject write wait size pps mbps count duration flows new-flows src-ip dst-ip dst-port tcp vlan vxlan \

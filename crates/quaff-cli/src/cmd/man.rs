@@ -23,7 +23,7 @@ use std::process::{self, Stdio};
 pub(crate) struct Args {
     /// Folder for the pages, created if needed; or a command, such as 'capture' or 'flows top'
     #[arg(value_name = "DIR|COMMAND", required = true)]
-    words: Vec<PathBuf>,
+    pages: Vec<PathBuf>,
 }
 
 const EXAMPLES: &str = "\
@@ -42,7 +42,7 @@ const EXIT_STATUS: &str = "Exit status: ";
 pub(crate) fn run(args: &Args, all: Command) -> anyhow::Result<Exit> {
     let mut root = all.disable_help_subcommand(true);
     root.build();
-    match (called(&root, &args.words), &args.words[..]) {
+    match (called(&root, &args.pages), &args.pages[..]) {
         (Some((command, name)), _) => show_page(command, &name),
         (None, [dir]) => {
             std::fs::create_dir_all(dir).with_context(|| format!("create {}", dir.display()))?;

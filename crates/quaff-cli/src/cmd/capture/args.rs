@@ -113,8 +113,7 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     pub(super) write: WriteArg,
-    /// Print a line for each packet on stdout, made by tcpdump, while the capture is written to -w or --dir; where
-    /// neither is given, packets are printed anyway
+    /// Print packets on stdout too, as tcpdump does; without -w or --dir they are printed anyway
     ///
     /// Disk writes never wait for tcpdump. Packets that it misses are counted as those of the live copy of --tee.
     #[arg(long, conflicts_with = "tee", help_heading = "Output")]
