@@ -218,6 +218,11 @@ impl Searcher {
             if let Some(byte) = place.after.filter(|_| place.is_readable)
                 && let Some(state) = state_after(state, byte)
             {
+                // Mostly known here, so that a match that is complete needs no room.
+                if let State::Match { .. } = self.nfa.state(state) {
+                    *found = Some(attempt.start);
+                    return;
+                }
                 self.next_attempts.push(Attempt { state, start: attempt.start });
             }
         }
