@@ -95,7 +95,7 @@ pub fn after_number(n: u64, words: &str) -> String {
     }
 }
 
-/// A number with what it counts, and what is said of it in the plural: `1 packet of lo is cut`, `2 packets of lo are
+/// A number with its noun, and a clause in the plural after it: `1 packet of lo is cut`, `2 packets of lo are
 /// cut`. The first verb agrees with the number, if it is in the first clause.
 pub fn clause(n: u64, noun: &str, words: &str) -> String {
     const VERBS: [(&str, &str); 3] = [("are", "is"), ("were", "was"), ("have", "has")];

@@ -64,8 +64,8 @@ flags! {
     /// Keep packets whose payload matches a regular expression, such as '^GET /' or '(?i)password'
     ///
     /// Payload is what follows the header of TCP or UDP, or otherwise the IP header; a packet without one is searched
-    /// as a whole. Each packet is searched by itself, and '^' is the start of its payload. A byte is written \xff. For a
-    /// pattern that spans packets: 'quaff streams list --grep'.
+    /// as a whole. Each packet is searched by itself, and '^' is the start of its payload. A byte is written \xff. For
+    /// a pattern that spans packets: 'quaff streams list --grep'.
     #[arg(long, value_name = "REGEX", value_parser = Pattern::new)]
     GrepArg { grep: Option<Pattern> }
 

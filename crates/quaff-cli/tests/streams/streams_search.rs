@@ -1,5 +1,5 @@
-//! `quaff streams list --grep`: matches across segments, and the same conversations and offsets as Python's `re` finds in
-//! the streams that tshark follows.
+//! `quaff streams list --grep`: matches across segments, and the same conversations and offsets as Python's `re` finds
+//! in the streams that tshark follows.
 
 use crate::capture::{ACK, Capture, FIN, SYN};
 use crate::streams_listed::{Case, bytes_of, ends, sample};

@@ -238,7 +238,7 @@ fn match_cell(row: &StreamRow) -> String {
 
 /// `2026-11-20 10:04:11.123+01:00`.
 fn start(ns: u64) -> String {
-    moment::text(ns, 3).replace('T', "\u{a0}").replace(' ', "\u{a0}")
+    moment::text(ns, 3).replace(['T', ' '], "\u{a0}")
 }
 
 /// Rows as lines of JSON.

@@ -161,11 +161,12 @@ fn best(mut parts: Vec<(Part, u16)>) -> Vec<(Part, u16)> {
     let ranked: Vec<_> = parts.iter().map(|(part, _)| (part.value(), part.rank())).collect();
     for (at, (part, _)) in parts.iter_mut().enumerate() {
         let (value, rank) = ranked[at];
-        let is_better = |(other, (of, by)): (usize, &(Option<(Value, bool)>, u8))| {
-            *of == value && (*by > rank || *by == rank && other < at)
+        let is_better = |other: usize| {
+            let (of, by) = ranked[other];
+            of == value && (by > rank || by == rank && other < at)
         };
         // Of those of both address families one is empty in each record.
-        if value.is_some() && !is_of_family(value) && ranked.iter().enumerate().any(is_better) {
+        if value.is_some() && !is_of_family(value) && (0..ranked.len()).any(is_better) {
             *part = Part::Skipped;
         }
     }

@@ -1,8 +1,8 @@
 //! The search for a pattern in streams whose bytes come in pieces.
 //!
-//! The automaton of the pattern is run byte by byte. Of each stream only the states that it is in are kept, each with the
-//! earliest offset at which a match that leads there begins: at most one per state of the automaton, whatever the length
-//! of a match. So a match may span any number of segments, and the first one is that of a search of the whole stream.
+//! The automaton of the pattern is run byte by byte. Of each stream only the states that it is in are kept, each with
+//! the earliest offset at which a match that leads there begins: at most one per state of the automaton, whatever the
+//! length of a match. So a match may span any number of segments, and the first one is that of a search of the whole stream.
 //! No match spans a gap.
 
 use crate::pattern::Pattern;
@@ -12,7 +12,7 @@ use regex_automata::util::primitives::StateID;
 
 /// Attempts of all streams together, 64 MiB. A stream for whose attempts there is no room loses them.
 const ATTEMPTS_MAX: usize = (64 << 20) / size_of::<Attempt>();
-/// The byte beside a gap, for `^`, `$` and `\b`: neither a line's end nor part of a word, and not the end of the stream.
+/// The byte beside a gap, for `^`, `$` and `\b`: neither a line's end nor part of a word, nor the end of the stream.
 const UNKNOWN: u8 = 0;
 
 /// A match that has begun, and needs more bytes.
