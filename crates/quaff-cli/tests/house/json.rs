@@ -79,7 +79,7 @@ fn each_command_with_json_is_in_the_table() {
         named.iter().any(|name| name == command || name.starts_with(&format!("{command} --")))
     };
     for command in commands() {
-        let help = printed(Path::new("."), &format!("{command} --help").trim().to_owned());
+        let help = printed(Path::new("."), format!("{command} --help").trim());
         if help.contains("--json") && !command.is_empty() {
             assert!(has(&command), "docs/output.md has no row of quaff {command}");
         }
