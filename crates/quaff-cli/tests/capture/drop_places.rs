@@ -8,6 +8,7 @@ use quaff_os::bpf::{Asm, Program, Reg, Verdict};
 use quaff_os::rtnl::{LinkChange, Rtnl};
 use quaff_testkit as testing;
 use quaff_testkit::test_name;
+use quaff_wire::format::count;
 use serde_json::Value;
 
 /// `TC_ACT_SHOT` (linux/pkt_cls.h).
@@ -165,7 +166,7 @@ fn filters_drop_after_the_socket_and_below_a_bridge() {
     assert!(dropped >= 2000, "{}", ended.json);
     assert_unknown(
         &ended,
-        &format!("{dropped} packets were dropped on rx0, which is below br0 (tc filters by"),
+        &format!("{} packets were dropped on rx0, which is below br0 (tc filters by", count(dropped)),
     );
     assert_eq!(ended.json["below_tap"]["lower_dropped"], dropped, "{}", ended.json);
 }
@@ -184,7 +185,7 @@ fn drops_of_an_xdp_program_are_unknown() {
     assert!(dropped >= 2000, "{}", ended.json);
     assert_unknown(
         &ended,
-        &format!("an XDP program dropped {dropped} packets on rx0 before the capture socket"),
+        &format!("an XDP program dropped {} packets on rx0 before the capture socket", count(dropped)),
     );
     assert_eq!(ended.json["interfaces"][0]["xdp_dropped"], dropped, "{}", ended.json);
     assert_eq!(number(&ended.json["written"]), 0, "{}", ended.json);

@@ -491,7 +491,7 @@ fn nprobe_shows_the_native_line_of_the_how_to() {
 fn mistakes_name_the_flag() {
     for (args, part) in [
         (&["flows", "--read", "/nowhere/a.pcap"][..], "/nowhere/a.pcap"),
-        (&["flows"], "--interface"),
+        (&["flows"], "-i IF"),
         (&["flows", "--read", "a", "--idle", "0"], "--idle"),
         (&["flows", "--read", "a", "--key", "colour"], "colour"),
         (&["flows", "--read", "a", "--jsonl", "b", "--csv", "b"], "b would be written twice"),

@@ -228,8 +228,8 @@ fn a_damaged_or_cut_file_costs_its_own_messages_only() {
 
 #[test]
 fn a_property_that_is_unknown_is_refused_with_all_names() {
-    let (status, said) = words(&["a.pcap", "--by", "source+prot"]);
+    let (status, said) = words(&["-", "--by", "source+prot"]);
     assert!(status == Some(2) && said.contains("'prot' is none of flow, host"), "{said}");
-    let (status, said) = words(&["a.pcap", "--by", "host+port"]);
+    let (status, said) = words(&["-", "--by", "host+port"]);
     assert!(status == Some(2) && said.contains("write source or destination"), "{said}");
 }

@@ -57,7 +57,7 @@ const BEYOND: &str = "Above the disk's speed";
 fn labels_of_the_readme() -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
     let readme = std::fs::read_to_string(path).expect("a README");
-    let (_, table) = readme.split_once("What the demo printed").expect("a table");
+    let (_, table) = readme.split_once("What `make demo` printed").expect("a table");
     let lines: Vec<&str> = table.lines().filter_map(|line| line.strip_prefix("    ")).collect();
     let lines = &lines
         [..lines.iter().rposition(|line| line.contains("CPU s") || line.contains('%')).expect("rows") + 1];

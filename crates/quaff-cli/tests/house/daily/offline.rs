@@ -71,10 +71,10 @@ fn a_summary_has_the_figures_of_capinfos() {
         let (theirs, ours) = (figure(head).expect("a rate"), file[field].as_f64().expect("a rate"));
         assert!((theirs - ours).abs() < 0.01, "{head}: {theirs} {ours}");
     }
-    // capinfos prints local time: 22:13:20 at 5:30 h east of UTC.
+    // Both print local time: 22:13:20 at 5:30 h east of UTC.
     assert!(text.contains("2023-11-14 22:13:20.000000"), "{text}");
     let text = stdout(&shown[1]);
-    assert!(text.contains("2023-11-14T16:43:20.000000000Z") && text.contains("6,000, 100 pps"), "{text}");
+    assert!(text.contains("2023-11-14T22:13:20.000000000+05:30") && text.contains("6,000, 100 pps"), "{text}");
 }
 
 #[test]

@@ -28,7 +28,7 @@ const CODE: &str = "is text that a user writes, and no output";
 const DRAWING: &str = "is a drawing or a path";
 
 /// Blocks with digits that no command prints here: the page, the beginning of the first line, and the reason.
-const OTHERS: [(&str, &str, &str); 19] = [
+const OTHERS: [(&str, &str, &str); 21] = [
     (
         "README.md",
         "                    buffer ",
@@ -55,6 +55,8 @@ const OTHERS: [(&str, &str, &str); 19] = [
     ("docs/scripts.md", "-- sniff.lua", CODE),
     ("docs/scripts.md", "-- ping-of-death.lua", CODE),
     ("docs/streams.md", "number  connection", "shows columns; `streams_listed.rs` has rows of captures"),
+    ("docs/streams.md", "out/000012-", DRAWING),
+    ("docs/streams.md", "cut -f 2 out/objects.tsv", "reads the table of such a folder"),
     ("docs/streams.md", "streams/010.000.000.001.", DRAWING),
     ("docs/streams.md", "streams/010.000.000.002.", DRAWING),
     ("docs/tap.md", "   switch ─── eth0 ══ kernel", DRAWING),
