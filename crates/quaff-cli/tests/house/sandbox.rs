@@ -288,6 +288,7 @@ const ARGUMENTS: &[(&str, &str, Files)] = &[
     ("streams-follow", "", Parsed("streams follow @ 10.0.0.1:1000,10.0.0.2:80")),
     ("streams-follow", "--read", Parsed("streams follow %/capture 10.0.0.1:1000,10.0.0.2:80 --read @")),
     ("streams-list", "", Parsed("streams list @ --json")),
+    ("streams-list", "--read", Parsed("streams list --json --read @")),
     ("replay", "", Parsed("replay -w %/replayed @ --json")),
     ("replay", "--read", Parsed("replay -w %/replayed -r @ --json")),
     ("replay", "", Parsed("replay -o ! --via auto @ --json")),

@@ -74,7 +74,10 @@ fn a_summary_has_the_figures_of_capinfos() {
     // Both print local time: 22:13:20 at 5:30 h east of UTC.
     assert!(text.contains("2023-11-14 22:13:20.000000"), "{text}");
     let text = stdout(&shown[1]);
-    assert!(text.contains("2023-11-14T22:13:20.000000000+05:30") && text.contains("6,000, 100 pps"), "{text}");
+    assert!(
+        text.contains("2023-11-14T22:13:20.000000000+05:30") && text.contains("6,000, 100 pps"),
+        "{text}"
+    );
 }
 
 #[test]
