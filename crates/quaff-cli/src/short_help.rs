@@ -58,7 +58,7 @@ const SHORT: [(&str, &str); 16] = [
 const EXAMPLES: usize = 4;
 /// Columns that a flag's description has on a terminal of 80.
 const COLUMNS: usize = 54;
-/// Where the first clause of a description ends.
+/// The ends of the first clause of a description.
 const ENDS: [&str; 5] = ["; ", ". ", ": ", ", such as ", " [default"];
 
 /// `root` with the short help of the commands in [`SHORT`].

@@ -18,7 +18,7 @@ const SHOWING: [&str; 4] = [
     "flows report b.pcap --by port --over 1s -q",
 ];
 
-/// What `quaff LINE` prints in a zone.
+/// The output of `quaff LINE` in a zone.
 fn shown(dir: &Path, zone: &str, line: &str) -> String {
     let mut quaff = Command::new(QUAFF);
     let done = quaff.args(line.split(' ')).current_dir(dir).env("TZ", zone).output().expect("quaff runs");

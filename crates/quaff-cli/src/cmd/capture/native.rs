@@ -160,7 +160,7 @@ mod tests {
             let refused = args(&format!("capture -i lo {line}")).err();
             assert!(refused.is_none(), "{line}: {refused:?}");
         }
-        for line in ["-w t --keep-files 5", "-w t --utc", "-w t --exec true"] {
+        for line in ["-w t --keep-files 5", "-w t --exec true"] {
             let error = args(&format!("capture -i lo {line}")).expect_err(line).to_string();
             assert!(error.contains("--dir"), "{line}: {error}");
         }
