@@ -120,7 +120,7 @@ fn row<'a>(report: &'a Value, by: &str, name: &str) -> Option<&'a Value> {
 }
 
 #[test]
-fn what_was_not_recorded_is_named_so_with_the_option_that_records_it() {
+fn a_property_that_was_not_recorded_is_named_so_with_its_option() {
     let dir = tempfile::tempdir().expect("a folder");
     let file = made(dir.path());
     let by = &["--by", "application,server,host,vlan"][..];

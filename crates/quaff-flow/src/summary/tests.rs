@@ -274,7 +274,7 @@ fn every_column_has_words() {
 
 /// A property that was not recorded is not unknown, and sums are whole: also of hosts, which count each flow twice.
 #[test]
-fn what_was_not_recorded_is_named_so() {
+fn a_property_that_was_not_recorded_is_named_so() {
     let by = By::several("source+application", vec![By::Source, By::Application]).unwrap();
     let every = [By::Application, By::Host, By::Source, by];
     let mut summary = Summary::new(SummaryPlan { by: every.to_vec(), ..summary(0, 1, 100).plan });

@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_recorded_has_the_options_that_record_it() {
+    fn a_property_that_was_not_recorded_has_the_options_that_record_it() {
         let words = recorded_by(&[By::Application, By::Server, By::Vlan]);
         assert_eq!(words, "quaff flows --applications -T '… %vlanId'");
         assert_eq!(recorded_by(&[By::Tos]), "quaff flows -T '… %ipClassOfService'");

@@ -48,7 +48,8 @@ pub(super) struct Args {
     /// Write the bodies of HTTP/1.x requests and responses to files too, without the frames of chunks
     #[arg(long, help_heading = "Output")]
     http_bodies: bool,
-    /// Write the files that HTTP/1.x carried, instead of streams: decoded (gzip, deflate, br, zstd), named for their URL
+    /// Write the files that HTTP/1.x carried, instead of streams: decoded (gzip, deflate, br, zstd), with names from
+    /// their URLs
     ///
     /// A page, index.html, and a table, objects.tsv, have all of them. The name of one that lacks bytes ends in
     /// .partial.

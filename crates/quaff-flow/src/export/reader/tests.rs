@@ -166,7 +166,7 @@ fn messages(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
 
 /// The records of a message that is not there, and of one with a mistake, are counted by the sequence of the others.
 #[test]
-fn what_a_file_lacks_is_counted() {
+fn records_that_a_file_lacks_are_counted() {
     let records: Vec<_> = (0..30).map(biflow).collect();
     let whole = file_of(DEFAULT_FILE, &records);
     let places = messages(&whole);

@@ -2,7 +2,8 @@
 //!
 //! The automaton of the pattern is run byte by byte. Of each stream only the states that it is in are kept, each with
 //! the earliest offset at which a match that leads there begins: at most one per state of the automaton, whatever the
-//! length of a match. So a match may span any number of segments, and the first one is that of a search of the whole stream.
+//! length of a match. So a match may span any number of segments, and the first one is that of a search of the whole
+//! stream.
 //! No match spans a gap.
 
 use crate::pattern::Pattern;
