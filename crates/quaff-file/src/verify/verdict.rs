@@ -203,7 +203,7 @@ mod tests {
         found.tcp.loss.set_aside = 5000;
         assert_eq!(
             found.judge().verdict,
-            "complete as far as can be known (3 flows with evidence, 5000 set aside)"
+            "complete as far as can be known (3 flows with evidence, 5,000 set aside)"
         );
     }
 

@@ -143,7 +143,12 @@ fn coalescing(it: &InterfaceReadings, rate: Option<f64>, ring: Option<u32>, foun
         "coalescing",
         Severity::Warning,
         format!("{name} interrupts {} µs after the first frame", now.rx_usecs),
-        format!("at {} up to {waiting:.0} frames arrive in that time; the ring holds {ring}", bits(rate)),
+        format!(
+            "at {} up to {} arrive in that time; the ring holds {}",
+            bits(rate),
+            count(waiting.round() as u64, "frame"),
+            crate::format::count(ring as u64)
+        ),
         format!("ethtool -C {} adaptive-rx off rx-usecs {to}", quote(name)),
     );
     finding.fixed_by(vec![Change { setting: Setting::Coalescing(name.clone()), to: to.to_string() }]);
