@@ -62,8 +62,9 @@ fn flood_below(test: &str, upper: &str, kind: &str, script: &str) {
     }
     let (ended, dropped) = flood(&bench, || capture(&bench, upper));
     assert!(dropped > 0, "the backlog did not overflow");
+    let packets = count(dropped);
     let reason = format!(
-        "{dropped} packets were dropped on rx0, which is below {upper} (rx_dropped by {dropped}): they need not be of \
+        "{packets} packets were dropped on rx0, which is below {upper} (rx_dropped by {packets}): they need not be of \
          this capture: raise net.core.netdev_max_backlog"
     );
     assert_unknown(&ended, &reason);
