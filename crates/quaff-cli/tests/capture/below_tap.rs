@@ -4,6 +4,7 @@ use crate::support::backlog::{bench, flood};
 use crate::support::{Ended, PATIENCE, QUAFF, interrupt, lab_bench, run};
 use quaff_lab::{ChildProcess, RX};
 use quaff_testkit::test_name;
+use quaff_wire::format::count;
 use std::fs;
 
 #[track_caller]
@@ -14,8 +15,10 @@ fn assert_reported(ended: &Ended, dropped: u64) {
     assert_eq!(report["lossless"], false, "{report}");
     assert_eq!(report["below_tap"]["rx_dropped"], dropped, "{report}");
     assert!(report["below_tap"]["softnet_dropped"].as_u64() >= Some(dropped), "{report}");
-    let reason =
-        format!("the kernel dropped {dropped} packets on rx0 before the capture socket (rx_dropped)");
+    let reason = format!(
+        "the kernel dropped {} packets on rx0 before the capture socket (rx_dropped)",
+        count(dropped)
+    );
     let notes = report["notes"].as_array().expect("notes");
     assert!(notes.iter().any(|note| note.as_str().is_some_and(|note| note.starts_with(&reason))), "{report}");
 }
@@ -27,7 +30,7 @@ fn a_capture_that_the_backlog_starves_is_lossy() {
     let (ended, dropped) = flood(&bench, || bench.capture(&["-w", &file]));
     assert_reported(&ended, dropped);
     assert!(
-        ended.stderr.contains(&format!("lossy: the kernel dropped {dropped} packets")),
+        ended.stderr.contains(&format!("lossy: the kernel dropped {} packets", count(dropped))),
         "{}",
         ended.stderr
     );
