@@ -5,6 +5,7 @@ use crate::support::{
 };
 use quaff_lab::ChildProcess;
 use quaff_os::Signal;
+use quaff_os::testing::assert_when_quiet;
 use quaff_testkit::test_name;
 use quaff_wire::net::VlanTag;
 use quaff_wire::probe::{self, Classified};
@@ -344,12 +345,16 @@ fn an_idle_capture_uses_at_most_1_percent_of_a_core() {
     let bench = lab_bench!(1 << 28);
     let mut running = bench.capture(&["-w", &bench.path("idle.pcapng"), "--ring", "16M", "--buffer", "512M"]);
     wait_until_resident(&mut running);
-    let before = use_of(running.pid());
-    std::thread::sleep(Duration::from_secs(10));
-    let after = use_of(running.pid());
-    let (cpu_ms, wakes) = ((after.0 - before.0) / 1_000_000, after.1 - before.1);
-    assert!(wakes <= WAKES_MAX, "{wakes} wakes in 10 s, {cpu_ms} ms");
-    assert!(cpu_ms <= cpu_ms_max, "{cpu_ms} ms in 10 s, {wakes} wakes");
+    let use_in_10_s = || {
+        let before = use_of(running.pid());
+        std::thread::sleep(Duration::from_secs(10));
+        let after = use_of(running.pid());
+        let (cpu_ms, wakes) = ((after.0 - before.0) / 1_000_000, after.1 - before.1);
+        assert!(wakes <= WAKES_MAX, "{wakes} wakes in 10 s, {cpu_ms} ms");
+        (cpu_ms, wakes)
+    };
+    // Time that the host takes from a virtual core counts as the thread's.
+    assert_when_quiet(test_name!(), use_in_10_s, |(cpu_ms, _)| *cpu_ms <= cpu_ms_max);
     interrupt(running);
 }
 
