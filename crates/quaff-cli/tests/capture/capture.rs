@@ -5,7 +5,6 @@ use crate::support::{
 };
 use quaff_lab::ChildProcess;
 use quaff_os::Signal;
-use quaff_os::testing::assert_when_quiet;
 use quaff_testkit::test_name;
 use quaff_wire::net::VlanTag;
 use quaff_wire::probe::{self, Classified};
@@ -336,25 +335,21 @@ fn of_the_default_buffer_an_idle_link_gets_a_gigabyte_at_the_most() {
     assert!((4 << 20..=1 << 30).contains(&resident), "{}", ended.json);
 }
 
-/// A wake costs up to a ms of CPU time on a virtual machine, so the wakes are counted as well. Without optimization the
-/// same work takes about twice as long.
+/// A wake costs up to 8 ms of CPU time on a virtual machine whose host is slow, so the wakes are what is limited
+/// tightly; the limit of 1 % is that of an optimized build.
 #[test]
 fn an_idle_capture_uses_at_most_1_percent_of_a_core() {
     const WAKES_MAX: u64 = 50;
-    let cpu_ms_max = if cfg!(debug_assertions) { 200 } else { 100 };
+    let cpu_ms_max = if cfg!(debug_assertions) { 400 } else { 100 };
     let bench = lab_bench!(1 << 28);
     let mut running = bench.capture(&["-w", &bench.path("idle.pcapng"), "--ring", "16M", "--buffer", "512M"]);
     wait_until_resident(&mut running);
-    let use_in_10_s = || {
-        let before = use_of(running.pid());
-        std::thread::sleep(Duration::from_secs(10));
-        let after = use_of(running.pid());
-        let (cpu_ms, wakes) = ((after.0 - before.0) / 1_000_000, after.1 - before.1);
-        assert!(wakes <= WAKES_MAX, "{wakes} wakes in 10 s, {cpu_ms} ms");
-        (cpu_ms, wakes)
-    };
-    // Time that the host takes from a virtual core counts as the thread's.
-    assert_when_quiet(test_name!(), use_in_10_s, |(cpu_ms, _)| *cpu_ms <= cpu_ms_max);
+    let before = use_of(running.pid());
+    std::thread::sleep(Duration::from_secs(10));
+    let after = use_of(running.pid());
+    let (cpu_ms, wakes) = ((after.0 - before.0) / 1_000_000, after.1 - before.1);
+    assert!(wakes <= WAKES_MAX, "{wakes} wakes in 10 s, {cpu_ms} ms");
+    assert!(cpu_ms <= cpu_ms_max, "{cpu_ms} ms in 10 s, {wakes} wakes");
     interrupt(running);
 }
 
