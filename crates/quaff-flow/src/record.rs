@@ -115,6 +115,14 @@ pub enum EndReason {
     LackOfResources = 5,
 }
 
+impl EndReason {
+    /// The reason with a number of flowEndReason.
+    pub fn numbered(number: u64) -> Option<Self> {
+        let all = [Self::Idle, Self::Active, Self::EndOfFlow, Self::Forced, Self::LackOfResources];
+        all.into_iter().find(|reason| *reason as u64 == number)
+    }
+}
+
 /// The rule that chose the source of a conversation. A lower number is stronger evidence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
@@ -132,6 +140,14 @@ pub enum InitiatorRule {
     Ports = 4,
     /// The source sent the first packet that was seen.
     First = 5,
+}
+
+impl InitiatorRule {
+    /// The rule with a number, as records and exports have it.
+    pub fn numbered(number: u64) -> Option<Self> {
+        let all = [Self::Sender, Self::Syn, Self::SynAck, Self::Icmp, Self::Ports, Self::First];
+        all.into_iter().find(|rule| *rule as u64 == number)
+    }
 }
 
 /// Fields that are computed only if the plan enables them.

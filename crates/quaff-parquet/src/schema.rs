@@ -244,26 +244,17 @@ fn prefix_bits(address: IpAddr, facts: &Facts) -> Option<i32> {
 }
 
 fn set_end_reason(row: &mut Row, number: i32) {
-    row.record.end_reason = match number {
-        1 => EndReason::Idle,
-        2 => EndReason::Active,
-        3 => EndReason::EndOfFlow,
-        4 => EndReason::Forced,
-        5 => EndReason::LackOfResources,
-        _ => return row.is_wrong = true,
-    };
+    match u64::try_from(number).ok().and_then(EndReason::numbered) {
+        Some(reason) => row.record.end_reason = reason,
+        None => row.is_wrong = true,
+    }
 }
 
 fn set_initiator(row: &mut Row, number: i32) {
-    row.record.initiator = match number {
-        0 => InitiatorRule::Sender,
-        1 => InitiatorRule::Syn,
-        2 => InitiatorRule::SynAck,
-        3 => InitiatorRule::Icmp,
-        4 => InitiatorRule::Ports,
-        5 => InitiatorRule::First,
-        _ => return row.is_wrong = true,
-    };
+    match u64::try_from(number).ok().and_then(InitiatorRule::numbered) {
+        Some(rule) => row.record.initiator = rule,
+        None => row.is_wrong = true,
+    }
 }
 
 fn set_application(row: &mut Row, name: &str) {

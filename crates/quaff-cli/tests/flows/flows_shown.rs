@@ -1,6 +1,7 @@
 //! `quaff flows top` and `quaff flows report`: their sums are those of the ledger and of an oracle, and the terminal is
 //! restored whatever ends them.
 
+use crate::sample;
 use quaff_flow::collector::RecordStore;
 use quaff_flow::export::Scene;
 use quaff_parquet::{ParquetPlan, SegmentReader, SegmentStore};
@@ -39,15 +40,7 @@ fn numbers(values: &Value) -> Vec<u64> {
 
 /// Captures of several protocols, large and small.
 fn captures() -> Vec<PathBuf> {
-    let folder = quaff_testkit::captures();
-    let entries = std::fs::read_dir(folder.join("protocols")).into_iter().flatten().flatten();
-    let mut files: Vec<_> = entries.map(|entry| entry.path()).collect();
-    files.retain(|path| path.extension().is_some_and(|end| end == "pcap" || end == "pcapng"));
-    files.sort();
-    // Every file takes a run of each program.
-    let each = files.len().div_ceil(12).max(1);
-    let mix = Some(folder.join("mix.pcap")).filter(|mix| mix.is_file());
-    files.into_iter().step_by(each).chain(mix).collect()
+    sample::captures(12, u64::MAX, &["mix.pcap"])
 }
 
 /// A capture with TCP, UDP and a few seconds.
@@ -190,11 +183,7 @@ fn all_rows(path: &str, more: &[&str]) -> Value {
 fn a_report_of_segments_is_that_of_their_capture() {
     let test = test_name!();
     let dir = tempfile::tempdir().expect("a folder");
-    let mut files: Vec<_> = captures().iter().map(|path| path.display().to_string()).collect();
-    if files.is_empty() {
-        skip(test, "there are no captures; QUAFF_CAPTURES says where to look");
-    }
-    files.push(made(dir.path()));
+    let files = sample::with_made(test, &captures(), made(dir.path()));
     for (number, file) in files.iter().enumerate() {
         let folder = |kind: &str| dir.path().join(format!("{kind}-{number}"));
         let whole = segments(file, &folder("whole"), &[]);

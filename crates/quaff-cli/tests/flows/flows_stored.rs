@@ -2,12 +2,13 @@
 //! not recorded is never unknown.
 
 use crate::made::{Made, UDP};
+use crate::sample;
 use crate::support::QUAFF;
-use quaff_testkit::{skip, test_name};
+use quaff_testkit::test_name;
 use quaff_testpackets as build;
 use serde_json::Value;
 use std::net::Ipv4Addr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
 /// All properties of `--by`, and two combinations.
@@ -29,18 +30,6 @@ fn report(path: &str, more: &[&str]) -> Value {
 fn words(args: &[&str]) -> (Option<i32>, String) {
     let done = quaff(&[&["flows", "report"][..], args].concat());
     (done.status.code(), String::from_utf8_lossy(&done.stderr).into_owned())
-}
-
-/// Captures of several protocols, at most 4 MB each.
-fn captures() -> Vec<PathBuf> {
-    let folder = quaff_testkit::captures();
-    let entries = std::fs::read_dir(folder.join("protocols")).into_iter().flatten().flatten();
-    let mut files: Vec<_> = entries.map(|entry| entry.path()).collect();
-    files.retain(|path| path.extension().is_some_and(|end| end == "pcap" || end == "pcapng"));
-    files.retain(|path| path.metadata().is_ok_and(|found| found.len() < 4 << 20));
-    files.sort();
-    let each = files.len().div_ceil(10).max(1);
-    files.into_iter().step_by(each).collect()
 }
 
 /// Queries of DNS and their answers, from several hosts, some of them tagged, and ICMP.
@@ -80,11 +69,7 @@ fn stored(file: &str, dir: &Path, more: &[&str]) -> [String; 2] {
 fn a_report_of_ipfix_is_that_of_segments_and_of_the_capture() {
     let test = test_name!();
     let dir = tempfile::tempdir().expect("a folder");
-    let mut files: Vec<_> = captures().iter().map(|path| path.display().to_string()).collect();
-    if files.is_empty() {
-        skip(test, "there are no captures; QUAFF_CAPTURES says where to look");
-    }
-    files.push(made(dir.path()));
+    let files = sample::with_made(test, &sample::captures(10, 4 << 20, &[]), made(dir.path()));
     for (number, file) in files.iter().enumerate() {
         let folder = dir.path().join(number.to_string());
         std::fs::create_dir(&folder).expect("a folder");

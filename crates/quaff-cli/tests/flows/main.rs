@@ -10,5 +10,6 @@ mod flows_shown;
 mod flows_stored;
 mod flows_where;
 mod made;
+mod sample;
 #[path = "../support/mod.rs"]
 mod support;

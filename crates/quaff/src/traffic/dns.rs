@@ -5,7 +5,7 @@
 //! A file may have an answer shortly before its query, so answers without one wait for it. Copies of a message, which a
 //! mirror port saw twice, are not counted.
 
-use super::tables::Waiting;
+use super::tables::{Servers, Waiting};
 use super::times::{COPY_NS, EARLY_NS, are_within, between, is_near_end, may_be_early};
 use quaff_file::{Histogram, Quantiles};
 use quaff_stream::application::dns::{DnsMessage, code_name};
@@ -167,23 +167,7 @@ struct Fates {
     found: DnsTraffic,
     times: Histogram,
     names: HashMap<(u8, Box<str>), u64>,
-    servers: Servers,
-}
-
-/// Servers by address; those that have no place together.
-#[derive(Debug, Default)]
-struct Servers {
-    known: HashMap<IpAddr, Queries>,
-    others: Queries,
-}
-
-impl Servers {
-    fn of(&mut self, server: IpAddr) -> &mut Queries {
-        if self.known.len() >= SERVERS_MAX && !self.known.contains_key(&server) {
-            return &mut self.others;
-        }
-        self.known.entry(server).or_default()
-    }
+    servers: Servers<IpAddr, Queries>,
 }
 
 impl Queries {
@@ -255,7 +239,7 @@ impl Dns {
             }
         }
         self.fates.found.queries += 1;
-        self.fates.servers.of(key.1).queries += 1;
+        self.fates.servers.of(key.1, SERVERS_MAX).queries += 1;
         let Some(answer_ns) = self.early.remove(&key) else { return };
         match self.queries.get_mut(&key) {
             Some(query) if may_be_early(answer_ns, time_ns) => self.fates.settle(query, answer_ns),
@@ -321,7 +305,7 @@ impl Fates {
     fn lose(&mut self, server: IpAddr, query: &Query) {
         if query.is_open {
             self.found.unanswered += 1;
-            self.servers.of(server).unanswered += 1;
+            self.servers.of(server, SERVERS_MAX).unanswered += 1;
         }
     }
 
@@ -329,7 +313,7 @@ impl Fates {
         self.found.failures += 1;
         self.found.nxdomain += u64::from(reply.code == NXDOMAIN);
         self.found.servfail += u64::from(reply.code == SERVFAIL);
-        self.servers.of(server).failures += 1;
+        self.servers.of(server, SERVERS_MAX).failures += 1;
         let key = (reply.code, reply.name);
         match self.names.len() < NAMES_MAX || self.names.contains_key(&key) {
             true => *self.names.entry(key).or_default() += 1,

@@ -5,13 +5,12 @@
 //! A file may have an answer shortly before its SYN, so answers without one wait for it. A copy of a SYN, which a
 //! mirror port saw twice, is none that repeats it.
 
-use super::tables::Waiting;
+use super::tables::{Servers, Waiting};
 use super::times::{COPY_NS, EARLY_NS, are_within, between, is_near_end, may_be_early};
 use quaff_file::{Histogram, Quantiles};
 use quaff_wire::net::agreement::{ACK, Numbers, Opening, SYN};
 use serde::Serialize;
 use std::cmp::Reverse;
-use std::collections::HashMap;
 use std::net::SocketAddr;
 
 /// Attempts that are remembered, answers that wait for their SYN, and servers that are counted apart.
@@ -126,14 +125,7 @@ pub(super) struct Handshakes {
 struct Fates {
     found: TcpTraffic,
     rtts: Histogram,
-    servers: Servers,
-}
-
-/// Servers by their ends; those that have no place together.
-#[derive(Debug, Default)]
-struct Servers {
-    known: HashMap<SocketAddr, Server>,
-    others: Server,
+    servers: Servers<SocketAddr, Server>,
 }
 
 impl Default for Handshakes {
@@ -173,15 +165,6 @@ impl TcpServer {
     }
 }
 
-impl Servers {
-    fn of(&mut self, end: SocketAddr) -> &mut Server {
-        if self.known.len() >= SERVERS_MAX && !self.known.contains_key(&end) {
-            return &mut self.others;
-        }
-        self.known.entry(end).or_default()
-    }
-}
-
 impl Handshakes {
     /// Takes the next segment.
     pub(super) fn take(&mut self, segment: &HandshakeSegment) {
@@ -214,7 +197,7 @@ impl Handshakes {
             }
         }
         self.fates.found.attempts += 1;
-        self.fates.servers.of(ends[1]).sums.attempts += 1;
+        self.fates.servers.of(ends[1], SERVERS_MAX).sums.attempts += 1;
         if let Some(early) = self.early.remove(&ends)
             && may_be_early(early.time_ns, time_ns)
             && let Some(attempt) = self.attempts.get_mut(&ends)
@@ -271,7 +254,7 @@ impl Fates {
         if !std::mem::replace(&mut attempt.is_open, false) {
             return true;
         }
-        let server = self.servers.of(server);
+        let server = self.servers.of(server, SERVERS_MAX);
         if !is_accepted {
             self.found.refused += 1;
             server.sums.refused += 1;
@@ -292,7 +275,7 @@ impl Fates {
     fn lose(&mut self, server: SocketAddr, attempt: &Attempt) {
         if attempt.is_open {
             self.found.unanswered += 1;
-            self.servers.of(server).sums.unanswered += 1;
+            self.servers.of(server, SERVERS_MAX).sums.unanswered += 1;
         }
     }
 

@@ -27,6 +27,29 @@ impl PacketCount {
     }
 }
 
+/// Values of servers, of which so many have one each; all others have one together.
+#[derive(Debug)]
+pub(super) struct Servers<K, V> {
+    pub(super) known: HashMap<K, V>,
+    pub(super) others: V,
+}
+
+impl<K, V: Default> Default for Servers<K, V> {
+    fn default() -> Self {
+        Self { known: HashMap::new(), others: V::default() }
+    }
+}
+
+impl<K: Copy + Eq + Hash, V: Default> Servers<K, V> {
+    /// The value of a server; that of the others for a new one if there are `most` already.
+    pub(super) fn of(&mut self, server: K, most: usize) -> &mut V {
+        if self.known.len() >= most && !self.known.contains_key(&server) {
+            return &mut self.others;
+        }
+        self.known.entry(server).or_default()
+    }
+}
+
 /// Values by key. The order of the keys is that in which they came, whatever parts they came in.
 #[derive(Debug)]
 pub(super) struct Sums<K, V> {

@@ -182,7 +182,7 @@ fn a_search_ends_at_the_rate_of_the_path() {
         );
         (found, report.notes)
     };
-    // A search that the instrument ended, as it says itself, is none of the path.
+    // A search that the instrument ended, by its own note, is none of the path.
     let is_of_path = |found: &Throughput| found.notes.iter().all(|note| !note.contains("it is the limit"));
     let run = || {
         let mut searches = (0..SEARCHES_MAX).map(one);

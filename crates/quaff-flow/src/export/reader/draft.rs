@@ -245,24 +245,10 @@ fn of_ntp(number: u64, units_per_s: u64) -> u64 {
 
 /// The reason for the end of a record; without one it is unknown, and counts as that of the meter's end.
 fn end_reason(number: Option<u64>) -> std::result::Result<EndReason, String> {
-    Ok(match number {
-        Some(1) => EndReason::Idle,
-        Some(2) => EndReason::Active,
-        Some(3) => EndReason::EndOfFlow,
-        Some(4) | None => EndReason::Forced,
-        Some(5) => EndReason::LackOfResources,
-        Some(other) => return Err(format!("{other} is no flowEndReason")),
-    })
+    let Some(number) = number else { return Ok(EndReason::Forced) };
+    EndReason::numbered(number).ok_or_else(|| format!("{number} is no flowEndReason"))
 }
 
 fn initiator(number: u64) -> std::result::Result<InitiatorRule, String> {
-    Ok(match number {
-        0 => InitiatorRule::Sender,
-        1 => InitiatorRule::Syn,
-        2 => InitiatorRule::SynAck,
-        3 => InitiatorRule::Icmp,
-        4 => InitiatorRule::Ports,
-        5 => InitiatorRule::First,
-        other => return Err(format!("{other} is no quaffInitiatorRule")),
-    })
+    InitiatorRule::numbered(number).ok_or_else(|| format!("{number} is no quaffInitiatorRule"))
 }

@@ -87,7 +87,7 @@ impl ReadFiles {
         Ok(())
     }
 
-    /// Adds the counters of a file, and says what it lacks.
+    /// Adds the counters of a file, with a reason for each thing that it lacks.
     fn count(&mut self, path: &Path, ended: &Ended) {
         let (name, totals) = (path.display(), &ended.totals);
         let Carried { records, packets, bytes } = totals.found;
