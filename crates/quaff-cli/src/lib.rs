@@ -202,15 +202,24 @@ fn run(command: Command) -> anyhow::Result<Exit> {
 /// The native commands, for commands that translate the lines of other programs.
 const NATIVE: Commands = Commands { all: command, run: |line| run(read(line)?) };
 
-/// The definition of all commands and arguments.
+/// The definition of all commands and arguments, for those who read its texts.
 fn command() -> clap::Command {
     short_help::shortened(groups::grouped(Cli::command()))
 }
 
 /// Parses a command line, whose first word is `quaff`.
 fn parse(line: impl Iterator<Item = OsString>) -> Result<Cli, clap::Error> {
-    let mut command = command();
-    let line = match grammar::native(&command, line.collect()) {
+    let line: Vec<_> = line.collect();
+    // Most lines ask for no help, and its texts take longer to make than all else of the parser.
+    let parsed = parse_with(groups::grouped(Cli::command()), line.clone());
+    let is_help = |error: &clap::Error| {
+        matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand)
+    };
+    if parsed.as_ref().is_err_and(is_help) { parse_with(command(), line) } else { parsed }
+}
+
+fn parse_with(mut command: clap::Command, line: Vec<OsString>) -> Result<Cli, clap::Error> {
+    let line = match grammar::native(&command, line) {
         Ok(line) => line,
         Err(error) => return Err(command.error(ErrorKind::ValueValidation, format!("{error:#}"))),
     };

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 /// Number of conversation files, and of conversations in each.
-const FILES: u64 = 136;
-const CONVERSATIONS: u64 = 20;
+const FILES: u64 = 48;
+const CONVERSATIONS: u64 = 57;
 /// Number of conversations in `mix.pcap`.
 const MIX: u64 = 1800;
 /// Number of connections in `http.pcap`, and of exchanges in each.
@@ -52,7 +52,7 @@ fn log_reader() -> Result<()> {
 /// `mix.pcap` has thousands of concurrent conversations, `protocols/` a few per file, `tunnels/` one kind of tunnel
 /// per file, `http.pcap` requests and answers with bodies.
 fn made() -> Result<PathBuf> {
-    let dir = target().join("made-captures-3");
+    let dir = target().join("made-captures-4");
     if dir.is_dir() {
         return Ok(dir);
     }
