@@ -222,8 +222,9 @@ pub(super) fn columns(by: By) -> Vec<Column> {
     all
 }
 
-/// The columns of a property on the screen of top: with the means of the last seconds.
-pub(super) fn columns_of_top(by: By) -> Vec<Column> {
+/// The columns of a property in top: with the means of the last seconds. The one that rows are sorted by is never
+/// omitted.
+pub(super) fn columns_of_top(by: By, order: Order) -> Vec<Column> {
     let mean = |head, rank, order, cell| Column { head, rank, order: Some(order), cell };
     let means = [
         mean("2s", 3, Order::Mean2s, |row, _| mean_words(row, 0)),
@@ -235,6 +236,8 @@ pub(super) fn columns_of_top(by: By) -> Vec<Column> {
     let others = all.iter_mut().filter(|column| column.rank > 0);
     others.for_each(|column| column.rank += means.len());
     drop(all.splice(2..2, means));
+    let sorted = all.iter_mut().filter(|column| column.order == Some(order));
+    sorted.for_each(|column| column.rank = 0);
     all
 }
 

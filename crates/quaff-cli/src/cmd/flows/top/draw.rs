@@ -137,7 +137,7 @@ fn table(buffer: &mut Buffer, area: Rect, picture: &Picture<'_>) {
     let Picture { view, ranked, rates, .. } = picture;
     let room = page(area.height, ranked.others.is_some());
     let rows: Vec<&Row> = ranked.rows.iter().take(room).chain(&ranked.others).collect();
-    let columns = columns_of_top(view.by);
+    let columns = columns_of_top(view.by, view.order);
     let cells: Vec<Vec<String>> =
         rows.iter().map(|row| columns.iter().map(|column| (column.cell)(row, *rates)).collect()).collect();
     let placed = placed(columns, &cells, usize::from(area.width));

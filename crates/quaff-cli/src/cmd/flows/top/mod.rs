@@ -249,7 +249,7 @@ fn once(args: &Args, plan: FlowsPlan, summary: &Shared) -> anyhow::Result<Exit> 
 
 /// The rows as a table.
 fn table(view: &View, ranked: &Ranked, rates: Rates) -> String {
-    let columns = columns_of_top(view.by);
+    let columns = columns_of_top(view.by, view.order);
     let heads: Vec<_> = columns.iter().map(|column| (column.head, column.is_number(), column.rank)).collect();
     let rows = ranked.rows.iter().chain(&ranked.others);
     let cells = |row: &Row| -> Vec<String> {

@@ -160,7 +160,7 @@ impl View {
 
 /// The orders that a view's columns show.
 fn orders(by: By) -> Vec<Order> {
-    columns_of_top(by).iter().filter_map(|column| column.order).collect()
+    columns_of_top(by, Order::Rate).iter().filter_map(|column| column.order).collect()
 }
 
 #[cfg(test)]
