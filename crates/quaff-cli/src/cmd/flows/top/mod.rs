@@ -71,10 +71,10 @@ pub(crate) struct Args {
     reverse: bool,
     #[command(flatten, next_help_heading = "View")]
     text: MatchArg,
-    /// Show names of hosts and services in the place of addresses and ports
+    /// Show names in the place of addresses and ports
     ///
-    /// They are those of /etc/hosts, then of DNS answers among the packets, then those that clients of TLS and QUIC
-    /// requested, and for ports those of /etc/services. No name server is asked.
+    /// Hosts have those of /etc/hosts, then of DNS answers among the packets, then those that clients of TLS and QUIC
+    /// requested; ports those of /etc/services. No name server is asked.
     #[arg(long, help_heading = "View")]
     show_names: bool,
     /// Scale of the bars
