@@ -35,8 +35,8 @@ fn rows(file: &Path, more: &[&str]) -> Vec<Value> {
     found["rows"].as_array().unwrap_or_else(|| panic!("{found}")).clone()
 }
 
-/// Host 1 sends a packet of 1,000 bytes each 100 ms of a minute, host 2 each 10 ms of the first ten seconds, host 3 each
-/// 10 ms of the last five.
+/// Host 1 sends a packet of 1,000 bytes each 100 ms of a minute, host 2 each 10 ms of the first ten seconds, host 3
+/// each 10 ms of the last five.
 fn minute(dir: &Path) -> PathBuf {
     let mut made = Made::default();
     for ms in (0..60_000).step_by(10) {

@@ -313,7 +313,7 @@ fn rule_words(rule: InitiatorRule) -> &'static str {
     }
 }
 
-/// Writes, for example, `tcp 10.0.0.1:4711 → 10.0.0.2:80 vlan 5`; with names `tcp 10.0.0.1:4711 → a.example:http vlan 5`.
+/// Writes, for example, `tcp 10.0.0.1:4711 → 10.0.0.2:80 vlan 5`; with names `tcp 10.0.0.1:4711 → a.example:http`.
 fn flow(f: &mut fmt::Formatter<'_>, key: &RecordKey, names: Option<&Names>) -> fmt::Result {
     let has_ports = matches!(key.protocol, TCP | UDP | SCTP);
     let host = |address: IpAddr| match (names.and_then(|names| names.host(address)), address) {

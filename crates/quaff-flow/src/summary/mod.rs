@@ -23,13 +23,12 @@ pub use cells::Cell;
 pub use group::{By, Combination};
 pub use names::Names;
 pub use ranking::{Order, Query, Ranked, Row};
-pub use recent::WINDOWS_S;
 
 use crate::choice::Choice;
 use crate::record::{Direction, FlowRecord, FlowSink};
 use cells::{Cells, longer_ns, spread, spread_end};
 use group::Group;
-use recent::{Look, Recent, SECOND_NS, SECONDS};
+use recent::{Look, Recent, SECOND_NS, SECONDS, WINDOWS_S};
 use std::collections::HashMap;
 use std::ops::AddAssign;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,5 +1,5 @@
-//! Names of hosts and services: those of lists such as /etc/hosts and /etc/services, and those that packets have, in DNS
-//! answers and in the hellos of TLS and QUIC. No name server is asked, and files are read elsewhere.
+//! Names of hosts and services: those of lists such as /etc/hosts and /etc/services, and those that packets have, in
+//! DNS answers and in the hellos of TLS and QUIC. No name server is asked, and files are read elsewhere.
 
 use crate::record::FlowRecord;
 use quaff_wire::application::name_text;
@@ -83,14 +83,14 @@ impl Names {
         }
     }
 
-    /// The name of a host: the list's, which no packet can change, then that of DNS, then that which a client requested.
-    pub fn host(&self, address: IpAddr) -> Option<&str> {
+    /// The name of a host: the list's, which no packet can change, then that of DNS, then that which a client asked for.
+    pub(super) fn host(&self, address: IpAddr) -> Option<&str> {
         let listed = self.hosts.get(&address).map(|name| &**name);
         listed.or_else(|| self.answered.get(address)).or_else(|| self.requested.get(address))
     }
 
     /// The name of a service by protocol and port.
-    pub fn service(&self, protocol: u8, port: u16) -> Option<&str> {
+    pub(super) fn service(&self, protocol: u8, port: u16) -> Option<&str> {
         self.services.get(&(protocol, port)).map(|name| &**name)
     }
 }

@@ -3,7 +3,7 @@
 use super::Cell;
 
 /// Lengths of the windows of the means, seconds.
-pub const WINDOWS_S: [u64; 3] = [2, 10, 40];
+pub(super) const WINDOWS_S: [u64; 3] = [2, 10, 40];
 /// Seconds of the ring: the longest window, and those that come while the records of its last second are awaited.
 pub(super) const SECONDS: usize = 48;
 /// A second, ns.

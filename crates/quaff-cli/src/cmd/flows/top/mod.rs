@@ -44,8 +44,8 @@ use view::{Effect, Extent, View};
 /// the last seconds, bytes and packets those since the start. Bytes are those of IP packets. A flow counts at both its
 /// hosts; a port is that of the service. The bar of a row is its mean of 10 s.
 ///
-/// With --read, the flows of a file are shown, rates are means from its first to its last packet, and the bar of a row is
-/// its share of bytes.
+/// With --read, the flows of a file are shown, rates are means from its first to its last packet, and the bar of a row
+/// is its share of bytes.
 ///
 /// --once meters for an interval, or to the end of a file, prints one table and ends.
 ///
