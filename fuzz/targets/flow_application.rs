@@ -57,7 +57,8 @@ fn frame(protocol: u8, ports: [u16; 2], is_back: bool, sequence: u32, payload: &
 }
 
 fn check(frames: &[Vec<u8>]) {
-    let extras = ExtrasPlan { application: true, tcp: true, ack_times: true, payload_bytes: 9, ..ExtrasPlan::default() };
+    let extras = ExtrasPlan { application: true, addresses: true, payload_bytes: 9, ..ExtrasPlan::default() };
+    let extras = ExtrasPlan { tcp: true, ack_times: true, ..extras };
     let (mut meter, mut records) = (Meter::new(MeterPlan { extras, ..MeterPlan::default() }, [1, 2]), Vec::new());
     let packets: Vec<Packet<'_>> = frames
         .iter()
@@ -67,6 +68,9 @@ fn check(frames: &[Vec<u8>]) {
     meter.finish(&mut records);
     meter.ledger().check().expect("conservation");
     assert_eq!(records.iter().map(FlowRecord::packets).sum::<u64>(), frames.len() as u64);
+    for (_, name) in records.iter().filter_map(|record| record.extras.as_ref()).flat_map(|extras| &extras.addresses) {
+        assert!(name.len() <= 255 && name.bytes().all(|byte| byte.is_ascii_graphic()), "{name:?}");
+    }
     for application in records.iter().filter_map(|record| record.extras.as_ref()?.application.as_ref()) {
         for text in [&application.server_name, &application.alpn].into_iter().flatten() {
             assert!(text.len() <= 255 && text.bytes().all(|byte| byte.is_ascii_graphic()), "{text:?}");

@@ -29,7 +29,7 @@ const SHORT: [(&str, &str); 16] = [
         "interface read duration filter decap active idle collector export-version template jsonl csv zeek ipfix \
          parquet json quiet stats",
     ),
-    ("flows top", "interface read duration filter decap by sort match interval once rows json"),
+    ("flows top", "interface read duration filter decap by sort match show-names interval once rows json"),
     ("flows report", "read filter decap where from to match by top over json utc html quiet"),
     ("streams", "interface read duration filter decap inner script set out format overwrite json quiet"),
     ("streams list", "read filter decap grep json utc quiet"),

@@ -22,12 +22,16 @@ pub use recognizer::{QuicBudget, Recognizer};
 use crate::record::Application;
 use quaff_wire::application::{FieldReader, dns, http, name_text, preface, tls};
 use quaff_wire::net::{TCP, UDP};
+use std::net::IpAddr;
+use std::sync::Arc;
 
 /// Payload bytes kept per direction: enough for a ClientHello with a key share of X25519MLKEM768 (1,216 bytes).
 pub(crate) const PAYLOAD_BYTES: usize = 2048;
 /// The state of a flow of QUIC fits in the memory that two directions of other applications have.
 const _: () = assert!(size_of::<QuicClient>() + quic::CRYPTO_BYTES + 2 * 16 <= 2 * PAYLOAD_BYTES);
 const DNS_PORTS: [u16; 2] = [53, 5353];
+/// Addresses in DNS answers that a record has at most: an answer rarely has more than eight, of two types.
+const ADDRESSES_MAX: usize = 16;
 /// Protocols that are recognized by their first bytes.
 const PROTOCOLS: [&str; 5] = ["tls", "quic", "dns", "http", "ssh"];
 
@@ -170,6 +174,32 @@ fn dns_name(bytes: &[u8]) -> Option<String> {
     labels.map(|labels| labels.join(".")).filter(|name| !name.is_empty())
 }
 
+/// The addresses in the answers of a conversation of DNS, with the names that were asked for. Datagrams follow each
+/// other without a length: the next message begins where one ends.
+pub(crate) fn dns_addresses(protocol: u8, payloads: [&[u8]; 2]) -> Vec<(IpAddr, Arc<str>)> {
+    let mut all: Vec<(IpAddr, Arc<str>)> = Vec::new();
+    let mut add = |name: &str, address: IpAddr| {
+        if all.len() < ADDRESSES_MAX {
+            // The addresses of a name share its text.
+            let known = all.last().filter(|(_, last)| **last == *name).map(|(_, last)| Arc::clone(last));
+            all.push((address, known.unwrap_or_else(|| Arc::from(name))));
+        }
+    };
+    for payload in payloads {
+        let mut rest = FieldReader(payload);
+        if protocol == TCP {
+            while let Some(message) = rest.whole_vector(2) {
+                dns::addresses(message, &mut add);
+            }
+            continue;
+        }
+        while let Some(bytes) = dns::addresses(rest.0, &mut add) {
+            rest.take(bytes);
+        }
+    }
+    all
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -236,6 +266,31 @@ mod tests {
         assert_eq!(named(UDP, [5, 443], &[0xc3, 0, 0, 0, 1, 8, 1, 2]), Some(("quic", None)));
         assert_eq!(named(TCP, [5, 22], b"SSH-2.0-x\r\n"), Some(("ssh", None)));
         assert_eq!(named(TCP, [5, 443], &client_hello("a\x1b[2J")), Some(("tls", None)), "not a name");
+    }
+
+    /// A response with one address of each question.
+    fn answer(name: &str, address: [u8; 4]) -> Vec<u8> {
+        let mut bytes = question(name);
+        (bytes[2], bytes[7]) = (0x81, 1);
+        bytes.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 9, 0, 4]);
+        bytes.extend(address);
+        bytes
+    }
+
+    #[test]
+    fn addresses_are_those_of_all_answers_up_to_a_limit() {
+        let answers = [answer("a.example", [192, 0, 2, 1]), answer("b.example", [192, 0, 2, 2])];
+        let texts = |protocol: u8, payloads: [&[u8]; 2]| {
+            let all = dns_addresses(protocol, payloads).into_iter();
+            all.map(|(address, name)| format!("{address} {name}")).collect::<Vec<_>>()
+        };
+        let expected = ["192.0.2.1 a.example", "192.0.2.2 b.example"];
+        let questions = [question("a.example"), question("b.example")];
+        assert_eq!(texts(UDP, [&questions.concat(), &answers.concat()]), expected);
+        let sized: Vec<u8> = answers.iter().flat_map(|answer| sized(answer)).collect();
+        assert_eq!(texts(TCP, [&[], &sized]), expected);
+        assert_eq!(texts(UDP, [&answers.concat()[..60], &[]]), expected[..1], "the second one is cut");
+        assert_eq!(texts(UDP, [&answers[0].repeat(100), &[]]).len(), ADDRESSES_MAX);
     }
 
     #[test]

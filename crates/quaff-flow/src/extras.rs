@@ -3,7 +3,7 @@
 //!
 //! They are kept beside the table, indexed by the number of the record, so that flows without extras cost nothing.
 
-use crate::application::{Decrypter, PAYLOAD_BYTES, QuicClient, application, is_tls};
+use crate::application::{Decrypter, PAYLOAD_BYTES, QuicClient, application, dns_addresses, is_tls};
 use crate::fragments::Held;
 use crate::headers::{Headers, read};
 use crate::packet::Packet;
@@ -166,6 +166,7 @@ impl ExtrasTable {
         };
         let (mut forward, mut reverse) = (piece(is_from_high), piece(!is_from_high));
         let has_payload = !forward.payload.is_empty() || !reverse.payload.is_empty() || extras.quic.is_some();
+        let mut addresses = Vec::new();
         if plan.application && has_payload && !extras.has_application {
             let ports = [key.source_port, key.destination_port];
             extras.application = match extras.quic.take() {
@@ -173,13 +174,16 @@ impl ExtrasTable {
                 None => application(key.protocol, ports, &forward.payload, &reverse.payload),
             };
             extras.has_application = true;
+            if plan.addresses && extras.application.as_ref().is_some_and(|known| known.protocol == "dns") {
+                addresses = dns_addresses(key.protocol, [&forward.payload, &reverse.payload]);
+            }
         }
         for side in [&mut forward, &mut reverse] {
             side.payload.truncate(plan.payload_bytes.into());
         }
         let application = extras.application.clone();
         let (server_rtt_ns, client_rtt_ns) = (extras.server_rtt_ns, extras.client_rtt_ns);
-        Some(Box::new(Extras { forward, reverse, server_rtt_ns, client_rtt_ns, application }))
+        Some(Box::new(Extras { forward, reverse, server_rtt_ns, client_rtt_ns, application, addresses }))
     }
 
     /// Bytes of memory of the kept payloads.

@@ -96,6 +96,8 @@ pub struct ExtrasPlan {
     /// Application, server name and offered protocols, from the first 2,048 bytes of payload per direction, and from
     /// the first Initial packets of QUIC.
     pub application: bool,
+    /// Addresses in DNS answers among these bytes, with their names; only with `application`.
+    pub addresses: bool,
 }
 
 impl ExtrasPlan {

@@ -4,6 +4,7 @@
 //! Names of IPFIX elements (IANA, RFC 5103) are given where they differ from the field's name.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 /// A flow, or a piece of a long one, that has left the table.
 ///
@@ -160,6 +161,8 @@ pub struct Extras {
     /// Time from SYN-ACK to the next ACK, ns: the round trip between meter and source.
     pub client_rtt_ns: Option<u64>,
     pub application: Option<Application>,
+    /// Addresses in the DNS answers of the conversation, with the name that was asked for.
+    pub addresses: Vec<(IpAddr, Arc<str>)>,
 }
 
 /// Extras of one direction.

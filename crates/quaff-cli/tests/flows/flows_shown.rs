@@ -438,6 +438,9 @@ fn top_shows_the_rates_of_an_interface() {
     assert!(row["name"].as_str().is_some_and(|name| name.ends_with(&format!("127.0.0.1:{port}"))), "{once}");
     assert_eq!(number(row, "bytes"), 1000 * number(row, "packets"), "{once}");
     assert!(number(row, "packets") > 10, "{once}");
+    // The run is shorter than the windows.
+    let [rate, mean] = ["bits_per_s", "mean_10s_bits_per_s"].map(|name| row[name].as_f64().expect("a rate"));
+    assert!((rate - mean).abs() <= 1.0 + rate / 1000.0, "{once}");
     let live = [&input[..], &["--interval", "200ms", "--by", "port"]].concat();
     let Some(state) = on_terminal(test, "key:q", "b/s", &live) else { return };
     assert_eq!((&state["restored"], state["code"].as_i64()), (&true.into(), Some(0)), "{state}");

@@ -8,6 +8,7 @@ mod flows_output;
 mod flows_parquet;
 mod flows_shown;
 mod flows_stored;
+mod flows_top;
 mod flows_where;
 mod made;
 mod sample;

@@ -359,7 +359,8 @@ fn the_page_of_flows_has_the_fields_of_the_json() {
     );
     let mut shown = BTreeSet::new();
     sample(alone(), "flows top --read all.pcap --once", dir.path(), &mut shown);
-    shown.insert("rows[].detail".to_owned());
+    // Names are there only on request.
+    shown.extend(["rows[].detail", "rows[].named"].map(str::to_owned));
     compare_section("flows", "JSON of top", &shown);
     let mut shown = BTreeSet::new();
     sample(alone(), "flows report all.pcap --by flow,host,source+port --top 1", dir.path(), &mut shown);

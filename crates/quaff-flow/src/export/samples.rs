@@ -124,6 +124,7 @@ fn extras() -> impl Strategy<Value = Option<Box<Extras>>> {
         server_rtt_ns: server.map(u64::from),
         client_rtt_ns: client.map(u64::from),
         application: None,
+        addresses: Vec::new(),
     });
     proptest::option::of(whole.prop_map(Box::new))
 }

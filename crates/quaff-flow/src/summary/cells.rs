@@ -94,6 +94,15 @@ impl Cells {
 /// Spreads the packets of a direction evenly over the time from its first to its last packet. The sum of the cells is
 /// exact.
 pub(super) fn spread(direction: &Direction, cell_ns: u64) -> impl Iterator<Item = Cell> + use<> {
+    spread_end(direction, cell_ns, u64::MAX)
+}
+
+/// As [`spread`], but only the last `count` intervals: at least one.
+pub(super) fn spread_end(
+    direction: &Direction,
+    cell_ns: u64,
+    count: u64,
+) -> impl Iterator<Item = Cell> + use<> {
     let Direction { packets, bytes, first_ns, last_ns, .. } = *direction;
     let last_ns = last_ns.max(first_ns);
     let (first, last) = (first_ns / cell_ns, last_ns / cell_ns);
@@ -103,8 +112,12 @@ pub(super) fn spread(direction: &Direction, cell_ns: u64) -> impl Iterator<Item 
         let share = u128::from(whole) * u128::from(past_ns) / span_ns;
         if at >= last { whole } else { share as u64 }
     };
-    let mut before = [0; 2];
-    let cells = (first..=last).map(move |at| {
+    let begin = first.max(last.saturating_sub(count.max(1) - 1));
+    let mut before = match begin.checked_sub(1).filter(|at| *at >= first) {
+        Some(at) => [until(at, packets), until(at, bytes)],
+        None => [0; 2],
+    };
+    let cells = (begin..=last).map(move |at| {
         let now = [until(at, packets), until(at, bytes)];
         let cell = Cell { at, packets: now[0] - before[0], bytes: now[1] - before[1] };
         before = now;
@@ -170,5 +183,9 @@ mod tests {
         let bytes: Vec<_> = spread(&direction, 100).map(|cell| (cell.at, cell.bytes)).collect();
         assert_eq!(bytes, [(0, 250), (1, 500), (2, 250)]);
         assert_eq!(spread(&Direction::default(), 100).count(), 0);
+        let end: Vec<_> = spread_end(&direction, 100, 2).map(|cell| (cell.at, cell.bytes)).collect();
+        assert_eq!(end, bytes[1..]);
+        let long = Direction { packets: 1 << 40, last_ns: u64::MAX - 9, ..direction };
+        assert_eq!(spread_end(&long, 1, 3).count(), 1, "a long time costs no more");
     }
 }

@@ -1,5 +1,6 @@
 //! The groups of flows: by host, port, application and others, with their texts.
 
+use super::names::Names;
 use crate::record::{Application, EndReason, FlowRecord, InitiatorRule, RecordKey};
 use quaff_wire::flow::{Protocol, is_icmp};
 use quaff_wire::net::{TCP, UDP};
@@ -215,10 +216,36 @@ impl Group {
     }
 }
 
+/// A group in words, with names in the place of addresses and of ports of services, where they are known.
+#[derive(Debug)]
+pub(super) struct Named<'a>(pub(super) &'a Group, pub(super) &'a Names);
+
+impl fmt::Display for Named<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(group, names) = *self;
+        match group {
+            Group::Flow(key) => flow(f, key, Some(names)),
+            Group::Address(address) => match names.host(*address) {
+                Some(name) => f.write_str(name),
+                None => write!(f, "{group}"),
+            },
+            Group::Port(protocol, port) => match names.service(*protocol, *port) {
+                Some(name) => write!(f, "{} {name}", Protocol(*protocol)),
+                None => write!(f, "{group}"),
+            },
+            Group::Several(groups) => groups.iter().enumerate().try_for_each(|(at, group)| {
+                f.write_str(if at == 0 { "" } else { ", " })?;
+                write!(f, "{}", Self(group, names))
+            }),
+            _ => write!(f, "{group}"),
+        }
+    }
+}
+
 impl fmt::Display for Group {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Flow(key) => flow(f, key),
+            Self::Flow(key) => flow(f, key, None),
             Self::Address(address) => write!(f, "{address}"),
             Self::Port(protocol @ (TCP | UDP | SCTP), port) => write!(f, "{} {port}", Protocol(*protocol)),
             Self::Application(_, Some(name)) => f.write_str(name),
@@ -286,18 +313,26 @@ fn rule_words(rule: InitiatorRule) -> &'static str {
     }
 }
 
-/// Writes, for example, `tcp 10.0.0.1:4711 → 10.0.0.2:80 vlan 5`.
-fn flow(f: &mut fmt::Formatter<'_>, key: &RecordKey) -> fmt::Result {
+/// Writes, for example, `tcp 10.0.0.1:4711 → 10.0.0.2:80 vlan 5`; with names `tcp 10.0.0.1:4711 → a.example:http`.
+fn flow(f: &mut fmt::Formatter<'_>, key: &RecordKey, names: Option<&Names>) -> fmt::Result {
     let has_ports = matches!(key.protocol, TCP | UDP | SCTP);
-    let end = |f: &mut fmt::Formatter<'_>, address: IpAddr, port: u16| match (has_ports, address) {
-        (false, address) => write!(f, "{address}"),
-        (true, IpAddr::V4(address)) => write!(f, "{address}:{port}"),
-        (true, IpAddr::V6(address)) => write!(f, "[{address}]:{port}"),
+    let host = |address: IpAddr| match (names.and_then(|names| names.host(address)), address) {
+        (Some(name), _) => name.to_owned(),
+        (None, IpAddr::V6(address)) if has_ports => format!("[{address}]"),
+        (None, address) => address.to_string(),
     };
-    write!(f, "{} ", Protocol(key.protocol))?;
-    end(f, key.source, key.source_port)?;
-    f.write_str(" → ")?;
-    end(f, key.destination, key.destination_port)?;
+    write!(f, "{} {}", Protocol(key.protocol), host(key.source))?;
+    if has_ports {
+        write!(f, ":{}", key.source_port)?;
+    }
+    write!(f, " → {}", host(key.destination))?;
+    // The port of the source is no service, whatever a list calls it.
+    let service = names.and_then(|names| names.service(key.protocol, key.destination_port));
+    match service {
+        _ if !has_ports => {}
+        Some(service) => write!(f, ":{service}")?,
+        None => write!(f, ":{}", key.destination_port)?,
+    }
     if is_icmp(key.protocol) {
         write!(f, " type {}.{}", key.icmp_type_code >> 8, key.icmp_type_code & 0xff)?;
     }

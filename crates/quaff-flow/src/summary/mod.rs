@@ -7,22 +7,28 @@
 //! |---|---|
 //! | `group` | the groups and their texts |
 //! | `cells` | intervals of time |
+//! | `names` | names of hosts and services |
 //! | `ranking` | the largest groups, as rows |
+//! | `recent` | means of the last seconds |
 
 mod cells;
 mod group;
+mod names;
 mod ranking;
+mod recent;
 #[cfg(test)]
 mod tests;
 
 pub use cells::Cell;
 pub use group::{By, Combination};
+pub use names::Names;
 pub use ranking::{Order, Query, Ranked, Row};
 
 use crate::choice::Choice;
 use crate::record::{Direction, FlowRecord, FlowSink};
-use cells::{Cells, longer_ns, spread};
+use cells::{Cells, longer_ns, spread, spread_end};
 use group::Group;
+use recent::{Look, Recent, SECOND_NS, SECONDS, WINDOWS_S};
 use std::collections::HashMap;
 use std::ops::AddAssign;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -109,15 +115,39 @@ impl AddAssign for Sum {
 struct Entry {
     sum: Sum,
     cells: Cells,
+    /// The last seconds, if the summary has means of them.
+    recent: Option<Box<Recent>>,
     /// Application and server of a flow.
     detail: Option<Box<str>>,
 }
 
+/// The packets and bytes of a record over time.
+#[derive(Debug, Clone, Default)]
+struct OverTime {
+    cells: Vec<Cell>,
+    /// In the last seconds of the record, if the summary has means of them.
+    seconds: Vec<Cell>,
+}
+
 impl Entry {
     /// Adds sums and values over time; returns the number of new values.
-    fn add(&mut self, sum: Sum, cells: &[Cell]) -> usize {
+    fn add(&mut self, sum: Sum, times: &OverTime) -> usize {
         self.sum += sum;
-        cells.iter().map(|cell| usize::from(self.cells.add(*cell))).sum()
+        for second in &times.seconds {
+            self.recent.get_or_insert_default().add(second);
+        }
+        times.cells.iter().map(|cell| usize::from(self.cells.add(*cell))).sum()
+    }
+
+    /// Adds all of another group.
+    fn join(&mut self, other: &Self) {
+        self.sum += other.sum;
+        for cell in other.cells.all() {
+            self.cells.add(*cell);
+        }
+        if let Some(recent) = &other.recent {
+            self.recent.get_or_insert_default().join(recent);
+        }
     }
 }
 
@@ -154,7 +184,13 @@ pub struct Summary {
     /// Number of values at which they are counted again.
     cells_limit: usize,
     /// Reused for each record.
-    cells: Vec<Cell>,
+    times: OverTime,
+    /// Means of the last seconds are computed.
+    has_means: bool,
+    /// The last look back, if any.
+    look: Option<Look>,
+    /// Names that are known, if they are wanted.
+    names: Option<Names>,
 }
 
 impl Summary {
@@ -180,8 +216,23 @@ impl Summary {
             groups,
             cells_held: 0,
             cells_limit,
-            cells: Vec::new(),
+            times: OverTime::default(),
+            has_means: false,
+            look: None,
+            names: None,
         }
+    }
+
+    /// The same summary with means of the last seconds: [`Self::look_back`] computes them.
+    #[must_use]
+    pub fn with_means(self) -> Self {
+        Self { has_means: true, ..self }
+    }
+
+    /// The same summary with names, to which those of the records are added.
+    #[must_use]
+    pub fn with_names(self, names: Names) -> Self {
+        Self { names: Some(names), ..self }
     }
 
     /// The records that are added next do not have these properties: their groups are `not recorded`, which is not
@@ -199,27 +250,29 @@ impl Summary {
         }
         let [first_ns, last_ns] = [record.first_ns(), record.last_ns()].map(|ns| ns - ns % 1000);
         self.see(first_ns, last_ns);
-        let mut cells = std::mem::take(&mut self.cells);
-        cells.clear();
-        let sum = Sum::new(record);
-        if self.cell_ns > 0 {
-            let both = Direction {
-                packets: sum.packets,
-                bytes: sum.bytes,
-                first_ns,
-                last_ns,
-                ..Direction::default()
-            };
-            cells.extend(spread(&both, self.cell_ns));
+        if let Some(names) = &mut self.names {
+            names.learn(record);
         }
-        self.cells_held += self.total.add(sum, &cells);
+        let sum = Sum::new(record);
+        let both =
+            Direction { packets: sum.packets, bytes: sum.bytes, first_ns, last_ns, ..Direction::default() };
+        let mut times = std::mem::take(&mut self.times);
+        times.cells.clear();
+        times.seconds.clear();
+        if self.cell_ns > 0 {
+            times.cells.extend(spread(&both, self.cell_ns));
+        }
+        if self.has_means {
+            times.seconds.extend(spread_end(&both, SECOND_NS, SECONDS as u64));
+        }
+        self.cells_held += self.total.add(sum, &times);
         for groups in &mut self.groups {
-            self.cells_held += groups.add(record, sum, &cells, &self.lacking);
+            self.cells_held += groups.add(record, sum, &times, &self.lacking);
             if groups.entries.len() > self.plan.groups_max {
                 groups.join_smaller();
             }
         }
-        self.cells = cells;
+        self.times = times;
         if self.cells_held > self.cells_limit {
             self.bound_cells();
         }
@@ -274,6 +327,26 @@ impl Summary {
         self.all_cells().into_iter().for_each(|cells| cells.forget_before(at, kept));
     }
 
+    /// Computes the means of the last seconds before `end_ns`. They stay as they are until the next call. Where the
+    /// first packet, at `begin_ns`, is within a window, the mean is that of the time since then.
+    pub fn look_back(&mut self, begin_ns: u64, end_ns: u64) {
+        let look = Look { begin_ns, end_ns };
+        self.look = Some(look);
+        for groups in &mut self.groups {
+            for entry in groups.entries.values_mut().chain([&mut groups.others]) {
+                if entry.recent.as_deref_mut().is_some_and(|recent| recent.look_back(look)) {
+                    entry.recent = None;
+                }
+            }
+        }
+    }
+
+    /// The means of a group before the last look back; `None` before the first one.
+    fn means(&self, entry: &Entry) -> Option<[u64; WINDOWS_S.len()]> {
+        let has_time = self.look.is_some_and(|look| look.end_ns > look.begin_ns);
+        has_time.then(|| entry.recent.as_deref().map_or([0; WINDOWS_S.len()], |recent| recent.means))
+    }
+
     /// The sums of all records, and their values over time.
     pub fn total(&self) -> (Sum, &[Cell]) {
         (self.total.sum, self.total.cells.all())
@@ -297,12 +370,12 @@ impl Summary {
 
 impl Groups {
     /// Adds sums and values over time; returns the number of new values.
-    fn add(&mut self, record: &FlowRecord, sum: Sum, cells: &[Cell], lacking: &[By]) -> usize {
+    fn add(&mut self, record: &FlowRecord, sum: Sum, times: &OverTime, lacking: &[By]) -> usize {
         let key = &record.key;
         let is_lacking = !lacking.is_empty() && self.note_lacking(lacking);
         let seen_from_group = if self.by.is_of_destination() { sum.turned() } else { sum };
         let entry = self.entries.entry(Group::new(self.by, record, lacking)).or_default();
-        let mut added = entry.add(seen_from_group, cells);
+        let mut added = entry.add(seen_from_group, times);
         match self.by {
             By::Flow if entry.detail.is_none() => entry.detail = detail(record),
             // A host that talks to itself: the flow counts once, and both directions are sent and received by it.
@@ -311,7 +384,7 @@ impl Groups {
             }
             By::Host => {
                 let other = self.entries.entry(Group::Address(key.destination)).or_default();
-                added += other.add(sum.turned(), cells);
+                added += other.add(sum.turned(), times);
             }
             _ => {}
         }
@@ -346,7 +419,7 @@ impl Groups {
             if !stays {
                 left -= 1;
                 largest = largest.max(entry.sum.bytes);
-                others.add(entry.sum, entry.cells.all());
+                others.join(entry);
             }
             stays
         });

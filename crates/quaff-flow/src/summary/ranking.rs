@@ -1,6 +1,7 @@
 //! The largest groups of a summary, as rows.
 
-use super::{By, Cell, Entry, Group, Sum, Summary};
+use super::group::Named;
+use super::{By, Cell, Entry, Group, Names, Sum, Summary, WINDOWS_S};
 use std::cmp::Ordering;
 
 /// The name of the row of groups that have no row of their own.
@@ -17,6 +18,10 @@ pub enum Order {
     Flows,
     Sent,
     Received,
+    /// Means of the last 2, 10 and 40 seconds.
+    Mean2s,
+    Mean10s,
+    Mean40s,
     /// By address, port or text.
     Name,
 }
@@ -27,6 +32,8 @@ pub struct Query<'a> {
     pub by: By,
     pub order: Order,
     pub is_reversed: bool,
+    /// Returns names of hosts and services too, and finds a text in them.
+    pub is_named: bool,
     /// Returns only rows whose text contains this, ignoring case; empty: all.
     pub text: &'a str,
     /// Index of the first returned row among those that match, and number of returned rows.
@@ -50,6 +57,9 @@ pub struct Ranked {
     /// The sum of the groups after the last row, and of the others if the query has no text; `None` without any. Only
     /// of queries that ask for it.
     pub rest: Option<Row>,
+    /// Most bytes, and the highest mean of 10 s, of a group that matches.
+    pub bytes_max: u64,
+    pub mean_10s_max: u64,
     /// Properties that some of the records do not have.
     pub not_recorded: Vec<By>,
     /// Maximum bytes that a row may lack, because its group was joined to the others for some time.
@@ -60,6 +70,8 @@ pub struct Ranked {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Row {
     pub name: String,
+    /// The name with those of hosts and services; empty if none is known, or not asked for.
+    pub named: String,
     /// The names of each property of a combination.
     pub parts: Vec<String>,
     /// Application and server of a flow.
@@ -69,20 +81,42 @@ pub struct Row {
     pub cell: Cell,
     /// All intervals with packets.
     pub cells: Vec<Cell>,
+    /// Means of the last 2, 10 and 40 seconds, bits per second; `None` without any time.
+    pub means: Option<[u64; WINDOWS_S.len()]>,
 }
 
 impl Row {
-    fn new(name: String, entry: &Entry, at: Option<u64>) -> Self {
+    /// The name as people read it.
+    pub fn shown_name(&self) -> &str {
+        if self.named.is_empty() { &self.name } else { &self.named }
+    }
+}
+
+impl Summary {
+    fn row(&self, name: String, entry: &Entry, at: Option<u64>) -> Row {
         let detail = entry.detail.as_deref().unwrap_or_default().to_owned();
         let cell = at.map_or(Cell::default(), |at| entry.cells.at(at));
-        let (parts, cells) = (Vec::new(), entry.cells.all().to_vec());
-        Self { name, parts, detail, sum: entry.sum, cell, cells }
+        let (cells, means) = (entry.cells.all().to_vec(), self.means(entry));
+        Row { name, detail, sum: entry.sum, cell, cells, means, ..Row::default() }
     }
 
-    fn of_group(group: &Group, entry: &Entry, at: Option<u64>) -> Self {
+    fn row_of_group(&self, group: &Group, entry: &Entry, query: &Query<'_>) -> Row {
         let parts = group.parts().iter().map(Group::to_string).collect();
-        Self { parts, ..Self::new(group.to_string(), entry, at) }
+        let row = self.row(group.to_string(), entry, query.at);
+        let named = self.names_of(query).map(|names| Named(group, names).to_string());
+        let named = named.filter(|named| *named != row.name).unwrap_or_default();
+        Row { parts, named, ..row }
     }
+
+    /// The names, if the query asks for them.
+    fn names_of(&self, query: &Query<'_>) -> Option<&Names> {
+        self.names.as_ref().filter(|_| query.is_named)
+    }
+}
+
+/// A mean of the last seconds.
+fn mean(entry: &Entry, at: usize) -> u64 {
+    entry.recent.as_deref().map_or(0, |recent| recent.means[at])
 }
 
 impl Query<'_> {
@@ -96,6 +130,9 @@ impl Query<'_> {
             Order::Flows => sum.flows,
             Order::Sent => sum.sent_bytes,
             Order::Received => sum.received_bytes,
+            Order::Mean2s => mean(entry, 0),
+            Order::Mean10s => mean(entry, 1),
+            Order::Mean40s => mean(entry, 2),
             Order::Name => 0,
         }
     }
@@ -109,9 +146,10 @@ impl Query<'_> {
         by_size.then(by_name)
     }
 
-    fn matches(&self, text: &str, group: &Group, entry: &Entry) -> bool {
+    fn matches(&self, text: &str, group: &Group, entry: &Entry, names: Option<&Names>) -> bool {
         let has = |words: &str| words.to_lowercase().contains(text);
-        text.is_empty() || has(&group.to_string()) || entry.detail.as_deref().is_some_and(has)
+        let has_named = || names.is_some_and(|names| has(&Named(group, names).to_string()));
+        text.is_empty() || has(&group.to_string()) || entry.detail.as_deref().is_some_and(has) || has_named()
     }
 }
 
@@ -124,8 +162,9 @@ impl Summary {
         let Some(groups) = self.groups.iter().find(|groups| groups.by == query.by) else {
             return Ranked::default();
         };
-        let text = query.text.to_lowercase();
-        let matching = groups.entries.iter().filter(|(group, entry)| query.matches(&text, group, entry));
+        let (text, names) = (query.text.to_lowercase(), self.names_of(query));
+        let matching =
+            groups.entries.iter().filter(|(group, entry)| query.matches(&text, group, entry, names));
         let bytes = |entry: &Entry| if query.order == Order::Name { 0 } else { entry.sum.bytes };
         let mut all: Vec<Ranking<'_>> =
             matching.map(|(group, entry)| ((query.value(entry), bytes(entry)), group, entry)).collect();
@@ -133,17 +172,22 @@ impl Summary {
         if end > 0 && end < all.len() {
             all.select_nth_unstable_by(end - 1, |one, other| query.compare(one, other));
         }
-        let rest = query.has_rest.then(|| groups.rest(query, &all[end..]));
+        let largest =
+            |value: fn(&Entry) -> u64| all.iter().map(|(_, _, entry)| value(entry)).max().unwrap_or(0);
+        let (bytes_max, mean_10s_max) = (largest(|entry| entry.sum.bytes), largest(|entry| mean(entry, 1)));
+        let rest = query.has_rest.then(|| groups.rest(query, &all[end..])).flatten();
         all.truncate(end);
         all.sort_unstable_by(|one, other| query.compare(one, other));
         let shown = all.iter().skip(query.first).take(query.count);
         let has_others = groups.joined > 0;
         Ranked {
-            rows: shown.map(|(_, group, entry)| Row::of_group(group, entry, query.at)).collect(),
+            rows: shown.map(|(_, group, entry)| self.row_of_group(group, entry, query)).collect(),
             groups: groups.entries.len(),
             matching,
-            others: has_others.then(|| Row::new(OTHERS.to_owned(), &groups.others, query.at)),
-            rest: rest.flatten(),
+            others: has_others.then(|| self.row(OTHERS.to_owned(), &groups.others, query.at)),
+            rest: rest.map(|rest| self.row(OTHERS.to_owned(), &rest, query.at)),
+            bytes_max,
+            mean_10s_max,
             not_recorded: groups.not_recorded.clone(),
             lacking_bytes_max: groups.lacking_bytes_max,
         }
@@ -152,14 +196,12 @@ impl Summary {
 
 impl super::Groups {
     /// The sum of these groups, and of those that were removed for lack of room if the query has no text.
-    fn rest(&self, query: &Query<'_>, after: &[Ranking<'_>]) -> Option<Row> {
+    fn rest(&self, query: &Query<'_>, after: &[Ranking<'_>]) -> Option<Entry> {
         let removed = Some(&self.others).filter(|_| self.joined > 0 && query.text.is_empty());
         let mut all = after.iter().map(|(_, _, entry)| *entry).chain(removed).peekable();
         all.peek()?;
         let mut sum = Entry::default();
-        for entry in all {
-            sum.add(entry.sum, entry.cells.all());
-        }
-        Some(Row::new(OTHERS.to_owned(), &sum, query.at))
+        all.for_each(|entry| sum.join(entry));
+        Some(sum)
     }
 }

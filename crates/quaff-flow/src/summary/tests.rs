@@ -71,7 +71,17 @@ fn summary(cell_ns: u64, intervals_max: u64, groups_max: usize) -> Summary {
 
 fn all(by: By) -> Query<'static> {
     let (order, count) = (Order::Bytes, usize::MAX);
-    Query { by, order, is_reversed: false, text: "", first: 0, count, at: None, has_rest: false }
+    Query {
+        by,
+        order,
+        is_reversed: false,
+        is_named: false,
+        text: "",
+        first: 0,
+        count,
+        at: None,
+        has_rest: false,
+    }
 }
 
 fn names(summary: &Summary, query: &Query<'_>) -> Vec<String> {
@@ -321,6 +331,96 @@ fn the_rest_has_a_row() {
     let few = summary.ranked(&Query { count: 9, has_rest: true, ..all(By::Protocol) });
     assert_eq!((few.rest, few.rows.len()), (None, 1));
     assert_eq!(summary.ranked(&all(By::Source)).rest, None);
+}
+
+/// One host sends evenly for a minute, another one sent as much in its first five seconds.
+#[test]
+fn rows_are_sorted_by_the_means_of_the_last_seconds() {
+    let mut summary = summary(0, 1, 100).with_means();
+    for second in 100..160 {
+        summary.add(&record([1, 9], 443, [10, 0], second * SECOND));
+        if second < 105 {
+            summary.add(&record([2, 9], 443, [120, 0], second * SECOND));
+        }
+        if second == 159 {
+            summary.add(&record([3, 9], 443, [30, 0], second * SECOND));
+        }
+    }
+    let means = |summary: &Summary, order| {
+        let rows = summary.ranked(&Query { order, ..all(By::Source) }).rows.into_iter();
+        rows.map(|row| (row.name, row.means)).collect::<Vec<_>>()
+    };
+    assert!(means(&summary, Order::Bytes).iter().all(|(_, means)| means.is_none()), "before the first look");
+    summary.look_back(100 * SECOND, 160 * SECOND);
+    let found = means(&summary, Order::Mean2s);
+    let names: Vec<_> = found.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["10.0.0.3", "10.0.0.1", "10.0.0.2"]);
+    assert_eq!(found[1].1, Some([8000; 3]));
+    assert_eq!(found[2].1, Some([0; 3]), "its seconds are before the windows");
+    assert_eq!(means(&summary, Order::Mean40s)[0].0, "10.0.0.1");
+    let ranked = summary.ranked(&all(By::Source));
+    let mean_10s_max = ranked.rows.iter().filter_map(|row| row.means).map(|means| means[1]).max();
+    assert_eq!((Some(ranked.mean_10s_max), ranked.bytes_max), (mean_10s_max, 60_000));
+    // What is looked at stays, whatever comes, until the next look.
+    summary.add(&record([2, 9], 443, [120, 0], 160 * SECOND));
+    assert_eq!(means(&summary, Order::Mean2s)[2].1, Some([0; 3]));
+    summary.look_back(159 * SECOND, 162 * SECOND);
+    assert_eq!(means(&summary, Order::Mean2s)[0], ("10.0.0.2".to_owned(), Some([48_000, 32_000, 32_000])));
+}
+
+/// The seconds of groups that lose their place are those of the others.
+#[test]
+fn the_means_of_others_are_theirs_together() {
+    let mut summary = summary(0, 1, 4).with_means();
+    (0..40).for_each(|number| summary.add(&packet(number, 50 * SECOND)));
+    summary.look_back(0, 51 * SECOND);
+    let ranked = summary.ranked(&Query { has_rest: true, count: 1, ..all(By::Source) });
+    let all_rows = summary.ranked(&all(By::Source)).rows.len() as u64;
+    let others = ranked.others.and_then(|others| others.means).expect("others");
+    assert_eq!(others[0], 400 * (40 - all_rows));
+    assert_eq!(ranked.rest.and_then(|rest| rest.means).map(|means| means[0]), Some(400 * 39));
+}
+
+/// Names are those of lists, of DNS answers, and of clients, in this order; addresses stay in the name of a row.
+#[test]
+fn rows_have_names_on_request() {
+    let names = Names::listed("10.0.0.4 printer", "https 443/tcp\nodd 40000/tcp");
+    let mut summary = summary(0, 1, 100).with_names(names);
+    let extras = |application, addresses: Vec<(IpAddr, Arc<str>)>| {
+        Some(Box::new(Extras { application: Some(application), addresses, ..Extras::default() }))
+    };
+    let asked = Application { protocol: "dns", name: "dns", ..Application::default() };
+    let addresses = vec![(host(2), "www.example".into()), (host(4), "forged.example".into())];
+    summary.add(&FlowRecord { extras: extras(asked, addresses), ..record([1, 9], 53, [1, 1], 0) });
+    for (number, server) in [(2, "other.example"), (3, "sni.example")] {
+        let server_name = Some(server.to_owned());
+        let hello = Application { protocol: "tls", name: "tls", server_name, ..Application::default() };
+        summary.add(&FlowRecord { extras: extras(hello, Vec::new()), ..record([1, number], 443, [1, 1], 0) });
+    }
+    summary.add(&record([1, 4], 443, [1, 1], 0));
+    let named = |by, text, is_named| {
+        let rows = summary.ranked(&Query { order: Order::Name, is_named, text, ..all(by) }).rows.into_iter();
+        rows.map(|row| (row.name.clone(), row.shown_name().to_owned())).collect::<Vec<_>>()
+    };
+    let pair = |name: &str, shown: &str| (name.to_owned(), shown.to_owned());
+    let flow = "tcp 10.0.0.1:40000 → 10.0.0.2:443";
+    assert_eq!(
+        named(By::Flow, "WWW.", true),
+        [pair(flow, "tcp 10.0.0.1:40000 → www.example:https")],
+        "found by its name"
+    );
+    assert!(named(By::Flow, "WWW.", false).is_empty());
+    assert_eq!(named(By::Flow, "0.2:443", false), [pair(flow, flow)]);
+    assert_eq!(
+        named(By::Destination, "", true),
+        [
+            pair("10.0.0.2", "www.example"),
+            pair("10.0.0.3", "sni.example"),
+            pair("10.0.0.4", "printer"),
+            pair("10.0.0.9", "10.0.0.9"),
+        ]
+    );
+    assert_eq!(named(By::Port, "", true)[1], pair("tcp 443", "tcp https"));
 }
 
 #[test]

@@ -132,7 +132,7 @@ fn why(report: &FlowReport) -> Vec<String> {
 }
 
 fn words(report: &FlowReport) -> String {
-    let mut text = headline(report);
+    let mut text = headline(report, report.flows_exported);
     text += &lost_words(report);
     text += &ignored_words(report);
     text += &ended_words(report);
@@ -144,7 +144,7 @@ fn words(report: &FlowReport) -> String {
     text + &remarks(report)
 }
 
-fn headline(report: &FlowReport) -> String {
+fn headline(report: &FlowReport, flows: u64) -> String {
     let verdict = match report.verdict {
         Verdict::Lossless => "none lost",
         Verdict::Lossy => "lossy",
@@ -153,16 +153,16 @@ fn headline(report: &FlowReport) -> String {
     format!(
         "{} in {}, {} ignored, in {:.1} s, {verdict}\n",
         show::number_of(report.packets_in_flows, "packet"),
-        show::number_of(report.flows_exported, "flow"),
+        show::number_of(flows, "flow"),
         show::count(report.packets_ignored),
         report.seconds
     )
 }
 
 /// Prints the report of a run whose flows are shown elsewhere: its sums, what was lost or ignored, and remarks; of a
-/// quiet run the failure.
-pub(super) fn sum_up(report: &FlowReport, is_quiet: bool) {
-    let words = || headline(report) + &lost_words(report) + &ignored_words(report) + &remarks(report);
+/// quiet run the failure. `flows` is their number: those that were metered in pieces have several records.
+pub(super) fn sum_up(report: &FlowReport, flows: u64, is_quiet: bool) {
+    let words = || headline(report, flows) + &lost_words(report) + &ignored_words(report) + &remarks(report);
     match is_quiet {
         false => show::say(words().trim_end()),
         true => reasons(report),

@@ -109,8 +109,11 @@ pub(super) fn recorded_by(lacking: &[By]) -> String {
 }
 
 /// Orders of rows, by their names in arguments.
-pub(super) const ORDERS: [Choice<Order>; 8] = [
+pub(super) const ORDERS: [Choice<Order>; 11] = [
     ("rate", Order::Rate, ""),
+    ("2s", Order::Mean2s, ""),
+    ("10s", Order::Mean10s, ""),
+    ("40s", Order::Mean40s, ""),
     ("packet-rate", Order::PacketRate, ""),
     ("bytes", Order::Bytes, ""),
     ("packets", Order::Packets, ""),
@@ -199,7 +202,7 @@ impl Column {
 pub(super) fn columns(by: By) -> Vec<Column> {
     let number = |head, rank, order, cell| Column { head, rank, order: Some(order), cell };
     let mut all = vec![
-        number(by_name(by), 0, Order::Name, |row, _| row.name.clone()),
+        number(by_name(by), 0, Order::Name, |row, _| row.shown_name().to_owned()),
         number("b/s", 0, Order::Rate, |row, rates| rate_words(row, rates, 0)),
         number("pkt/s", 1, Order::PacketRate, |row, rates| rate_words(row, rates, 1)),
         number("bytes", 2, Order::Bytes, |row, _| show::bytes(row.sum.bytes)),
@@ -217,6 +220,30 @@ pub(super) fn columns(by: By) -> Vec<Column> {
     all.push(number("sent", 5, Order::Sent, |row, _| show::bytes(row.sum.sent_bytes)));
     all.push(number("received", 6, Order::Received, |row, _| show::bytes(row.sum.received_bytes)));
     all
+}
+
+/// The columns of a property in top: with the means of the last seconds. The one that rows are sorted by is never
+/// omitted.
+pub(super) fn columns_of_top(by: By, order: Order) -> Vec<Column> {
+    let mean = |head, rank, order, cell| Column { head, rank, order: Some(order), cell };
+    let means = [
+        mean("2s", 3, Order::Mean2s, |row, _| mean_words(row, 0)),
+        mean("10s", 1, Order::Mean10s, |row, _| mean_words(row, 1)),
+        mean("40s", 2, Order::Mean40s, |row, _| mean_words(row, 2)),
+    ];
+    let mut all = columns(by);
+    // The others but for name and rate are omitted before them.
+    let others = all.iter_mut().filter(|column| column.rank > 0);
+    others.for_each(|column| column.rank += means.len());
+    drop(all.splice(2..2, means));
+    let sorted = all.iter_mut().filter(|column| column.order == Some(order));
+    sorted.for_each(|column| column.rank = 0);
+    all
+}
+
+/// A mean of the last seconds, or a dash.
+fn mean_words(row: &Row, at: usize) -> String {
+    row.means.map_or_else(|| "–".to_owned(), |means| show::bits(means[at] as f64))
 }
 
 /// Bits or packets per second, or a dash.
@@ -259,6 +286,9 @@ pub(super) struct GroupsJson {
 #[derive(Debug, Serialize)]
 struct RowJson {
     name: String,
+    /// With names of hosts and services.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    named: String,
     /// The name of each property of a combination.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     names: Vec<String>,
@@ -268,6 +298,13 @@ struct RowJson {
     sum: SumJson,
     bits_per_s: Option<f64>,
     packets_per_s: Option<f64>,
+    /// Means of the last seconds, of top only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mean_2s_bits_per_s: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mean_10s_bits_per_s: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mean_40s_bits_per_s: Option<u64>,
     /// Bytes of each interval.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     over_bytes: Vec<u64>,
@@ -317,11 +354,15 @@ impl RowJson {
         let over_bytes = intervals.map(|intervals| dense(&row.cells, intervals, |cell| cell.bytes));
         Self {
             name: row.name.clone(),
+            named: row.named.clone(),
             names: row.parts.clone(),
             detail: row.detail.clone(),
             sum: row.sum.into(),
             bits_per_s: per_second.map(|[bytes, _]| 8.0 * bytes),
             packets_per_s: per_second.map(|[_, packets]| packets),
+            mean_2s_bits_per_s: row.means.map(|[mean, ..]| mean),
+            mean_10s_bits_per_s: row.means.map(|[_, mean, _]| mean),
+            mean_40s_bits_per_s: row.means.map(|[.., mean]| mean),
             over_bytes: over_bytes.unwrap_or_default(),
         }
     }

@@ -243,6 +243,16 @@ impl Args {
 
     pub(super) fn query(&self, by: By) -> Query<'_> {
         let (order, count) = (Order::Bytes, self.top);
-        Query { by, order, is_reversed: false, text: &self.text, first: 0, count, at: None, has_rest: true }
+        Query {
+            by,
+            order,
+            is_reversed: false,
+            is_named: false,
+            text: &self.text,
+            first: 0,
+            count,
+            at: None,
+            has_rest: true,
+        }
     }
 }

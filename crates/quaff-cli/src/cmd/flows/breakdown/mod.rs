@@ -115,5 +115,5 @@ fn notes(args: &Args, summary: &Summary, report: &FlowReport) {
             most[0], most[1]
         ));
     }
-    report::sum_up(report, args.quiet.is_set());
+    report::sum_up(report, report.flows_exported, args.quiet.is_set());
 }

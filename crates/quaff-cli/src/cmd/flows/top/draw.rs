@@ -2,7 +2,7 @@
 //! cells at each size.
 
 use super::view::{HELP, View};
-use crate::cmd::flows::sums::{BY, Column, Rates, columns};
+use crate::cmd::flows::sums::{BY, Column, Rates, columns_of_top};
 use crate::show::{self, Part};
 use quaff_flow::summary::{Order, Ranked, Row};
 use ratatui::Frame;
@@ -137,7 +137,7 @@ fn table(buffer: &mut Buffer, area: Rect, picture: &Picture<'_>) {
     let Picture { view, ranked, rates, .. } = picture;
     let room = page(area.height, ranked.others.is_some());
     let rows: Vec<&Row> = ranked.rows.iter().take(room).chain(&ranked.others).collect();
-    let columns = columns(view.by);
+    let columns = columns_of_top(view.by, view.order);
     let cells: Vec<Vec<String>> =
         rows.iter().map(|row| columns.iter().map(|column| (column.cell)(row, *rates)).collect()).collect();
     let placed = placed(columns, &cells, usize::from(area.width));
@@ -170,6 +170,25 @@ fn table(buffer: &mut Buffer, area: Rect, picture: &Picture<'_>) {
             cell(buffer, area, y, place, &words, Style::default());
         }
     }
+    for (y, row) in (3..last).zip(ranked.rows.iter().take(room)) {
+        bar(buffer, area, y, length(picture, row, area.width));
+    }
+}
+
+/// The length of the bar of a row, by its mean of the last 10 s; of a file by its bytes.
+fn length(picture: &Picture<'_>, row: &Row, width: u16) -> u16 {
+    let Picture { view, ranked, rates, .. } = picture;
+    let (value, largest) = match rates {
+        Rates::Interval(_) => (row.means.map_or(0, |[_, mean, _]| mean), ranked.mean_10s_max),
+        Rates::Mean(_) => (row.sum.bytes, ranked.bytes_max),
+    };
+    view.bars.length(value, largest, width)
+}
+
+/// Draws a bar over the cells of a line. It needs no colour; a terminal that cannot reverse shows the text alone.
+fn bar(buffer: &mut Buffer, area: Rect, y: u16, length: u16) {
+    let bar = Rect { x: area.x, y: area.y + y, width: length.min(area.width), height: 1 };
+    buffer.set_style(bar, reversed());
 }
 
 /// Writes a cell; a name that is too long ends with an ellipsis.

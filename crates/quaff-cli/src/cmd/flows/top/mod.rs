@@ -1,15 +1,18 @@
 //! `quaff flows top`: the largest flows, hosts, ports and applications while packets arrive. Flows are metered in short
-//! pieces, so that rates are those of the last whole interval; the sums of the pieces are exact.
+//! pieces, so that rates are those of the last whole interval, and means those of the last seconds; the sums of the
+//! pieces are exact.
 
+mod bars;
 mod draw;
 mod keys;
+mod lists;
 #[cfg(test)]
 mod screens;
 mod view;
 
 use super::progress::{LOOK, Progress, progress};
 use super::report;
-use super::sums::{BY, GroupsJson, ORDERS, Rates, SumJson, columns, together};
+use super::sums::{BY, GroupsJson, ORDERS, Rates, SumJson, columns_of_top, together};
 use crate::exit::Exit;
 use crate::flags::{CoresArg, LaneArgs, MatchArg, MeteredArgs, NoSandboxArg, of};
 use crate::screen::{DRAWING, ENDING, Keyboard, Pressed, Screen};
@@ -18,6 +21,7 @@ use crate::show::{self, Stream};
 use crate::terminal_table;
 use crate::units::{self, choice};
 use anyhow::ensure;
+use bars::{BARS, Bars};
 use draw::Picture;
 use quaff::flows::{FlowReport, Flows, FlowsPlan};
 use quaff::plan::SandboxPlan;
@@ -36,10 +40,12 @@ use view::{Effect, Extent, View};
 /// Show the largest flows, hosts, ports and applications while packets arrive
 ///
 /// A table that is refreshed each --interval: sort it with s, choose another view with Tab, type a text after / to
-/// see only rows with it; ? lists all keys. Rates are those of the last whole interval, bytes and packets those since
-/// the start. Bytes are those of IP packets. A flow counts at both its hosts; a port is that of the service.
+/// see only rows with it; ? lists all keys. Rates are those of the last whole interval, 2s, 10s and 40s the means of
+/// the last seconds, bytes and packets those since the start. Bytes are those of IP packets. A flow counts at both its
+/// hosts; a port is that of the service. The bar of a row is its mean of 10 s.
 ///
-/// With --read, the flows of a file are shown, and rates are means from its first to its last packet.
+/// With --read, the flows of a file are shown, rates are means from its first to its last packet, and the bar of a row
+/// is its share of bytes.
 ///
 /// --once meters for an interval, or to the end of a file, prints one table and ends.
 ///
@@ -65,6 +71,22 @@ pub(crate) struct Args {
     reverse: bool,
     #[command(flatten, next_help_heading = "View")]
     text: MatchArg,
+    /// Show names in the place of addresses and ports
+    ///
+    /// Hosts have those of /etc/hosts, then of DNS answers among the packets, then those that clients of TLS and QUIC
+    /// requested; ports those of /etc/services. No name server is asked.
+    #[arg(long, help_heading = "View")]
+    show_names: bool,
+    /// Scale of the bars
+    #[arg(
+        long,
+        value_name = "SCALE",
+        default_value = "linear",
+        value_parser = choice(BARS),
+        conflicts_with = "once",
+        help_heading = "View"
+    )]
+    bars: Bars,
     /// Refresh each TIME, at least 100ms
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::duration, help_heading = "View")]
     interval: Duration,
@@ -93,6 +115,7 @@ const EXAMPLES: &str = "\
 Examples:
   quaff flows top -i eth0
   quaff flows top -i eth0 --by host -f 'not port 22'
+  quaff flows top -i eth0 --sort 10s --show-names
   quaff flows top --read day.pcapng --by application --once
   quaff flows top -i eth0 --once --duration 10s --json";
 
@@ -100,12 +123,14 @@ Examples:
 const SNAPLEN_LIVE: u32 = 1600;
 /// Shortest interval of a screen: a shorter one is not seen, and has a value of each piece of a flow in it.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
-/// Longest piece of a flow. A shorter one is half an interval.
+/// Longest piece of a flow, as long as the seconds of which means are. A shorter one is half an interval.
 const PIECE_MAX: Duration = Duration::from_secs(1);
 /// Shortest piece: each costs a record.
 const PIECE_MIN: Duration = Duration::from_millis(50);
 /// Most time from the end of a piece until its record is summed: the wait of an idle lane, its list, the exporter.
 const RECORD_DELAY: Duration = Duration::from_millis(500);
+/// A second, ns.
+const SECOND_NS: u64 = 1_000_000_000;
 /// Most groups of a view.
 const GROUPS_MAX: usize = 100_000;
 /// Records that may wait to be summed.
@@ -120,12 +145,16 @@ impl Args {
     }
 
     fn view(&self) -> View {
-        View { is_reversed: self.reverse, ..View::new(self.by, self.sort, &self.text) }
+        let view = View::new(self.by, self.sort, &self.text);
+        View { is_reversed: self.reverse, bars: self.bars, has_names: self.show_names, ..view }
     }
 
     /// Length of the pieces in which flows are metered.
     fn piece(&self) -> Duration {
-        (self.interval / 2).clamp(PIECE_MIN, PIECE_MAX)
+        match self.has_intervals() {
+            true => (self.interval / 2).clamp(PIECE_MIN, PIECE_MAX),
+            false => PIECE_MAX,
+        }
     }
 
     /// Rates are those of intervals: not of files, nor of a run that is one interval.
@@ -146,18 +175,16 @@ impl Args {
             cells_max,
             choice: Choice::default(),
         };
-        Arc::new(Mutex::new(Summary::new(plan)))
+        Arc::new(Mutex::new(Summary::new(plan).with_means().with_names(lists::names())))
     }
 
     fn plan(&self, summary: &Shared) -> anyhow::Result<FlowsPlan> {
-        let default = MeterPlan::default();
-        let active_ns = if self.has_intervals() { self.piece().as_nanos() as u64 } else { default.active_ns };
         Ok(FlowsPlan {
             input: self.input.plan(&self.lanes, &self.cpu, SNAPLEN_LIVE, &[])?,
             meter: MeterPlan {
-                active_ns,
-                extras: ExtrasPlan { application: true, ..ExtrasPlan::default() },
-                ..default
+                active_ns: self.piece().as_nanos() as u64,
+                extras: ExtrasPlan { application: true, addresses: true, ..ExtrasPlan::default() },
+                ..MeterPlan::default()
             },
             sinks: vec![SinkPlan::Memory { name: "top".to_owned(), sink: Box::new(summary.clone()) }],
             is_round_robin: false,
@@ -197,8 +224,14 @@ fn once(args: &Args, plan: FlowsPlan, summary: &Shared) -> anyhow::Result<Exit> 
     let duration = args.input.end.duration.or(interval);
     let settings = Settings { quiet: 1 + u8::from(args.quiet.is_set()), duration, ..Settings::default() };
     let report = super::metering::meter(plan, settings, &mut |_| {})?;
-    let summary = lock(summary);
+    let ended_ns = wall_ns();
+    let mut summary = lock(summary);
     let seconds = if args.is_live() { report.seconds } else { mean_seconds(&summary) };
+    let [begin_ns, end_ns] = match args.is_live() {
+        true => [ended_ns.saturating_sub((seconds * 1e9) as u64), ended_ns],
+        false => span_ns(&summary),
+    };
+    summary.look_back(begin_ns, end_ns);
     let view = args.view();
     let ranked = summary.ranked(&Query { count: args.rows, ..query(&view, 0, None) });
     let rates = Rates::Mean(seconds);
@@ -210,13 +243,13 @@ fn once(args: &Args, plan: FlowsPlan, summary: &Shared) -> anyhow::Result<Exit> 
         }
         false => show::print(&table(&view, &ranked, rates)),
     }
-    report::sum_up(&report, args.quiet.is_set());
+    report::sum_up(&report, summary.total().0.flows, args.quiet.is_set());
     Ok(Exit::of(&report))
 }
 
 /// The rows as a table.
 fn table(view: &View, ranked: &Ranked, rates: Rates) -> String {
-    let columns = columns(view.by);
+    let columns = columns_of_top(view.by, view.order);
     let heads: Vec<_> = columns.iter().map(|column| (column.head, column.is_number(), column.rank)).collect();
     let rows = ranked.rows.iter().chain(&ranked.others);
     let cells = |row: &Row| -> Vec<String> {
@@ -228,14 +261,20 @@ fn table(view: &View, ranked: &Ranked, rates: Rates) -> String {
 }
 
 fn query(view: &View, page: usize, at: Option<u64>) -> Query<'_> {
-    let View { by, order, is_reversed, text, first, .. } = view;
-    let (by, order, is_reversed, first) = (*by, *order, *is_reversed, *first);
-    Query { by, order, is_reversed, text, first, count: page, at, has_rest: false }
+    let View { by, order, is_reversed, text, first, has_names, .. } = view;
+    let (by, order, is_reversed, is_named, first) = (*by, *order, *is_reversed, *has_names, *first);
+    Query { by, order, is_reversed, is_named, text, first, count: page, at, has_rest: false }
 }
 
 /// Seconds from the first to the last packet.
 fn mean_seconds(summary: &Summary) -> f64 {
     summary.span_ns().map_or(0.0, |[first, last]| (last - first) as f64 / 1e9)
+}
+
+/// The times of the first packet, and just after the last one; no time without two.
+fn span_ns(summary: &Summary) -> [u64; 2] {
+    let span_ns = summary.span_ns().filter(|[first, last]| last > first);
+    span_ns.map_or([0; 2], |[first, last]| [first, last.saturating_add(1)])
 }
 
 /// Meters, and shows the rows on the terminal until the user quits.
@@ -246,7 +285,7 @@ fn live(args: &Args, plan: FlowsPlan, summary: Shared) -> anyhow::Result<Exit> {
     let mut shell = Shell::with_signals(Settings::default(), &extra)?;
     let read = ReadProgress::new(&plan.input);
     let flows = shell.start(|stop| Flows::start(plan, stop))?;
-    let shown = Top::new(args, summary, flows, (keyboard, read)).map(|mut top| {
+    let shown = Top::new(args, summary.clone(), flows, (keyboard, read)).map(|mut top| {
         let shown = top.run(&shell);
         // The terminal is restored before anything is printed.
         drop(top.screen);
@@ -255,7 +294,7 @@ fn live(args: &Args, plan: FlowsPlan, summary: Shared) -> anyhow::Result<Exit> {
     let (flows, shown) = shown?;
     shell.ask();
     let report = shell.run(Ending(flows))?;
-    report::sum_up(&report, false);
+    report::sum_up(&report, lock(&summary).total().0.flows, false);
     shown?;
     Ok(Exit::of(&report))
 }
@@ -290,6 +329,7 @@ struct Top<'a> {
     view: View,
     read: ReadProgress,
     begun: Instant,
+    begun_ns: u64,
     /// The interval of the rates.
     at: Option<u64>,
     /// The rows that are shown, and the time of their rates.
@@ -319,6 +359,7 @@ impl<'a> Top<'a> {
             view: args.view(),
             read,
             begun: now,
+            begun_ns: wall_ns(),
             at: None,
             ranked: Ranked::default(),
             rates: Rates::Mean(0.0),
@@ -391,7 +432,18 @@ impl<'a> Top<'a> {
         self.status = self.status(&now);
         self.last = (now, Instant::now());
         self.at = at;
+        self.look_back();
         self.look();
+    }
+
+    /// Takes the means of the last whole seconds, or of those before the last packet of a file.
+    fn look_back(&self) {
+        let mut summary = lock(&self.summary);
+        let [begin_ns, end_ns] = match self.args.is_live() {
+            true => [self.begun_ns, summed_ns(self.args, wall_ns()) / SECOND_NS * SECOND_NS],
+            false => span_ns(&summary),
+        };
+        summary.look_back(begin_ns, end_ns);
     }
 
     /// Takes the rows of the view.
@@ -454,7 +506,11 @@ impl<'a> Top<'a> {
 
 /// The last interval of which all pieces have been summed.
 fn shown_interval(args: &Args, now_ns: u64) -> u64 {
-    let delay_ns = (args.piece() + RECORD_DELAY).as_nanos() as u64;
     let interval_ns = args.interval.as_nanos().max(1) as u64;
-    (now_ns.saturating_sub(delay_ns) / interval_ns).saturating_sub(1)
+    (summed_ns(args, now_ns) / interval_ns).saturating_sub(1)
+}
+
+/// The time until which all pieces have been summed.
+fn summed_ns(args: &Args, now_ns: u64) -> u64 {
+    now_ns.saturating_sub((args.piece() + RECORD_DELAY).as_nanos() as u64)
 }

@@ -1,7 +1,8 @@
 //! The view that a user has chosen: property, order, text, place in the list. Keys change it; it is drawn elsewhere.
 
+use super::bars::Bars;
 use super::keys::Key;
-use crate::cmd::flows::sums::{BY, columns};
+use crate::cmd::flows::sums::{BY, columns_of_top};
 use quaff_flow::summary::{By, Order};
 
 /// The view.
@@ -19,6 +20,9 @@ pub(super) struct View {
     /// Rates stay those of the interval at which this was set.
     pub(super) is_paused: bool,
     pub(super) has_help: bool,
+    pub(super) bars: Bars,
+    /// Names of hosts and services are shown in the place of addresses and ports.
+    pub(super) has_names: bool,
 }
 
 /// The effect of a key besides the view.
@@ -38,14 +42,17 @@ pub(super) struct Extent {
 }
 
 /// The lines of the help.
-pub(super) const HELP: [&str; 10] = [
+pub(super) const HELP: [&str; 13] = [
     "Tab, → ←   next or previous view",
     "1 to 9     a view by its number",
     "s S        sort by the next or previous column",
+    "w          sort by the mean of the last 10, 40, 2 s",
     "r          reverse the order",
     "/          show only rows with a text",
     "Esc        show all rows again",
     "↑ ↓ PgUp PgDn Home End   move in the list",
+    "n          names of hosts and services",
+    "b          bars: linear, logarithmic, none",
     "p, Space   pause",
     "^Z         stop, until the shell's fg",
     "q, ^C      quit",
@@ -53,8 +60,18 @@ pub(super) const HELP: [&str; 10] = [
 
 impl View {
     pub(super) fn new(by: By, order: Order, text: &str) -> Self {
-        let (text, is_reversed) = (text.to_owned(), false);
-        Self { by, order, is_reversed, text, is_typing: false, first: 0, is_paused: false, has_help: false }
+        Self {
+            by,
+            order,
+            is_reversed: false,
+            text: text.to_owned(),
+            is_typing: false,
+            first: 0,
+            is_paused: false,
+            has_help: false,
+            bars: Bars::Linear,
+            has_names: false,
+        }
     }
 
     /// Takes a key.
@@ -91,6 +108,9 @@ impl View {
             Key::Char('r') => self.is_reversed = !self.is_reversed,
             Key::Char('s') => self.sort_by_next(1),
             Key::Char('S') => self.sort_by_next(-1),
+            Key::Char('w') => self.sort_by_mean(),
+            Key::Char('n') => self.has_names = !self.has_names,
+            Key::Char('b') => self.bars = self.bars.following(),
             Key::Tab | Key::Right => self.turn(1),
             Key::BackTab | Key::Left => self.turn(-1),
             Key::Char(digit @ '1'..='9') => self.show_number(digit as usize - '1' as usize),
@@ -126,11 +146,21 @@ impl View {
         self.order = orders[(at as isize + step).rem_euclid(orders.len() as isize) as usize];
         self.first = 0;
     }
+
+    /// Sorts by the mean of the last 10 s, or by the next one of the means.
+    fn sort_by_mean(&mut self) {
+        self.order = match self.order {
+            Order::Mean10s => Order::Mean40s,
+            Order::Mean40s => Order::Mean2s,
+            _ => Order::Mean10s,
+        };
+        self.first = 0;
+    }
 }
 
 /// The orders that a view's columns show.
 fn orders(by: By) -> Vec<Order> {
-    columns(by).iter().filter_map(|column| column.order).collect()
+    columns_of_top(by, Order::Rate).iter().filter_map(|column| column.order).collect()
 }
 
 #[cfg(test)]
@@ -150,14 +180,27 @@ mod tests {
         assert_eq!(pressed(&[Key::Tab]).by, By::Host);
         assert_eq!(pressed(&[Key::Left]).by, By::Vlan);
         assert_eq!(pressed(&[Key::Char('6')]).by, By::Application);
-        assert_eq!(pressed(&[Key::Char('s')]).order, Order::PacketRate);
+        assert_eq!(pressed(&[Key::Char('s')]).order, Order::Mean2s);
         assert_eq!(pressed(&[Key::Char('S')]).order, Order::Name);
         assert!(pressed(&[Key::Char('r')]).is_reversed);
-        let flows = pressed(&[Key::Tab, Key::Char('s'), Key::Char('s'), Key::Char('s'), Key::Char('s')]);
+        let flows = pressed(&[&[Key::Tab][..], &[Key::Char('s'); 7]].concat());
         assert_eq!(flows.order, Order::Flows);
         let mut back = flows;
         assert_eq!(back.press(Key::Char('1'), EXTENT), Effect::Nothing);
         assert_eq!((back.by, back.order), (By::Flow, Order::Rate), "a flow has no column of flows");
+    }
+
+    #[test]
+    fn keys_choose_a_mean_bars_and_names() {
+        let orders = [1, 2, 3, 4].map(|times| pressed(&vec![Key::Char('w'); times]).order);
+        assert_eq!(orders, [Order::Mean10s, Order::Mean40s, Order::Mean2s, Order::Mean10s]);
+        assert_eq!(pressed(&[Key::End, Key::Char('w')]).first, 0);
+        // Each view has these columns.
+        assert_eq!(pressed(&[Key::Char('w'), Key::Tab]).order, Order::Mean10s);
+        let bars = [0, 1, 2, 3].map(|times| pressed(&vec![Key::Char('b'); times]).bars);
+        assert_eq!(bars, [Bars::Linear, Bars::Log, Bars::None, Bars::Linear]);
+        let names = [0, 1, 2].map(|times| pressed(&vec![Key::Char('n'); times]).has_names);
+        assert_eq!(names, [false, true, false]);
     }
 
     #[test]
