@@ -2,8 +2,8 @@
 //!
 //! Records follow each other without a mark, so each one is found by the length of the one before it. The first bytes
 //! of a side are a record if they look like one. Elsewhere, after missing bytes, damage or another protocol, a record
-//! begins only where that is sure: at the begin of a piece of data, with a hello, or if another record of the same
-//! version follows its last byte. Nothing is decrypted.
+//! begins only where that is sure: at the begin of a piece of data, with a hello, or if its last byte is followed by
+//! another record of the same version, by missing bytes or by the end. Nothing is decrypted.
 
 pub use super::messages::HandshakeMessage;
 
@@ -258,7 +258,7 @@ impl RecordHalf {
         self.end_record_if_whole();
     }
 
-    /// Passes on a record that another one follows, and what was before it.
+    /// Passes on a record that is sure now, and what was before it.
     fn prove(&mut self) {
         if let Some(held) = self.held.take() {
             self.phase = Phase::Proven;
@@ -289,7 +289,7 @@ impl RecordHalf {
                 return;
             }
         }
-        self.lose();
+        self.end_data();
         self.end_unread(false);
     }
 
@@ -301,13 +301,17 @@ impl RecordHalf {
             open.missing_bytes += open.rest_bytes();
             self.end_record_if_whole();
         }
-        // A record that ends with the side is as sure as one that another one follows.
+        self.end_data();
+        self.end_unread(true);
+        self.phase = Phase::Over;
+    }
+
+    /// Ends what came without a gap. A record that ends there exactly is as sure as one that another one follows.
+    fn end_data(&mut self) {
         if self.open.is_none() && self.header.is_empty() {
             self.prove();
         }
         self.lose();
-        self.end_unread(true);
-        self.phase = Phase::Over;
     }
 
     /// Leaves out bytes that may belong to a record, and what comes until one begins for sure.

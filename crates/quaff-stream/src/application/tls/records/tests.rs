@@ -210,6 +210,11 @@ fn missing_bytes_within_a_record_lose_nothing_else() {
     let items = reader.data(A, 6043, 0, &data(3)[..10]);
     assert_eq!(all_words(&items), ["23 at 5015", "application_data 1000"]);
     assert_eq!(all_words(&reader.end(A)), ["application_data 1000"]);
+    // One between two gaps is sure.
+    let mut reader = RecordReader::default();
+    reader.gap(A, 10);
+    assert!(reader.data(A, 10, 0, &data(1)).is_empty());
+    assert_eq!(all_words(&reader.gap(A, 3)), ["application_data 1000"]);
     // One that ends with the side is sure, one that something else follows is not.
     for (more, expected) in [
         (&b""[..], vec!["application_data 1000"]),
