@@ -241,3 +241,48 @@ fn certificate_words(count: u64, lengths: &[usize]) -> String {
     let number = show::number_of(count, "certificate");
     if listed.is_empty() { number } else { format!("{number} of {}{more} B", listed.join(", ")) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_those_of_the_page() {
+        let long = HandshakeMessage {
+            name: "certificate".into(),
+            bytes: 131_072,
+            is_skipped: true,
+            ..HandshakeMessage::default()
+        };
+        assert_eq!(message_words(&long), "certificate: 131,072 bytes, not read");
+        assert_eq!(certificate_words(1, &[1200]), "1 certificate of 1,200 B");
+        assert_eq!(certificate_words(0, &[]), "0 certificates");
+        assert!(certificate_words(17, &[5; 16]).ends_with("5, 5, … B"));
+        let unread = [(true, true), (true, false), (false, true), (false, false)]
+            .map(|(is_first, is_last)| unread_words(7, 1, is_first, is_last));
+        let expected = [
+            "cannot be read: no TLS record begins in 1 byte",
+            "1 byte before the first record",
+            "cannot be read further: 1 byte from offset 7 on",
+            "1 byte is not read: no record begins there for sure",
+        ];
+        assert_eq!(unread, expected);
+    }
+
+    #[test]
+    fn lines_are_not_collected_without_a_limit() {
+        for is_json in [true, false] {
+            let mut printer = TlsPrinter { print: |_| {}, ..TlsPrinter::new(is_json, None) };
+            let ends = ["10.0.0.1:443", "10.0.0.2:4711"].map(|end| end.parse().unwrap());
+            printer.begin(0, &Opened { number: 1, ends, client: Sender::B, first_ns: 0 });
+            for number in 0..4_000 {
+                let bytes = [23, 3, 3, 0, 0];
+                printer.event(0, Sender::A, 1, Event::Data { offset: number * 6, bytes: &bytes });
+                let gap = Event::Gap { offset: number * 6 + 5, lost_bytes: 1, cause: GapCause::Time };
+                printer.event(0, Sender::B, 1, gap);
+                assert!(printer.out.len() < BUFFER_BYTES + 1024, "{number}");
+            }
+            assert_eq!(printer.sums[Sender::A.index()].records, 4_000);
+        }
+    }
+}

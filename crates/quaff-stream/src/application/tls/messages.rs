@@ -1,7 +1,7 @@
 //! Handshake messages in the clear, put together from the records of one side.
 //!
-//! After a change of cipher, missing bytes or a begin in the middle, messages are encrypted until a record shows that it
-//! is not: types are known, and lengths lead to its very end.
+//! After a change of cipher, missing bytes or a begin in the middle, messages are encrypted until a record shows that
+//! it is not: its types are known, and its lengths lead to its very end.
 
 use super::TlsHello;
 use super::names::{self, Name, handshake_type};

@@ -1,4 +1,4 @@
-//! Names of TLS: types of records and of messages, versions, cipher suites, alerts, as in RFC 8446 and IANA's registries.
+//! Names of TLS: types of records and of messages, versions, cipher suites and alerts, by RFC 8446 and IANA.
 
 use super::{HANDSHAKE, version_name};
 use std::borrow::Cow;
