@@ -283,7 +283,7 @@ proptest! {
     #[test]
     fn each_byte_is_in_one_item(
         at in 0usize..2000, byte: u8, cuts in prop::collection::vec((1usize..700, 0u64..900), 1..12),
-        noise in prop::collection::vec(any::<u8>(), 0..300),
+        noise in prop::collection::vec(any::<u8>(), 0..300)
     ) {
         let tls = [records(&client_hello(), 100), record(20, &[1]), record(22, &noise), record(23, &[1; 900])];
         for mut stream in [tls.concat(), noise] {
