@@ -236,14 +236,14 @@ fn missing_bytes_are_shown_at_their_place_and_what_follows_only_if_it_is_sure() 
             "→ application_data TLS 1.2 95 B encrypted",
             "→ application_data TLS 1.2 95 B encrypted",
             "→ 600 bytes are missing (acknowledged)",
-            "→ cannot be read further: 200 bytes from offset 4500 on",
+            "→ cannot be read further: 200 bytes from offset 4,500 on",
             "→ 3 records, 2,400 bytes, 2,185 bytes of application_data",
         ]
     );
     assert_eq!(status, Some(1), "bytes are missing");
 }
 
-/// The page has the same names: see `house/docs.rs`.
+/// Each field has a row in `docs/streams.md`.
 #[test]
 fn objects_have_the_fields_of_the_page() {
     let dir = folder();

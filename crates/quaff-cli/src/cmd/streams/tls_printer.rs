@@ -187,7 +187,9 @@ fn unread_words(offset: u64, bytes: u64, is_first: bool, is_last: bool) -> Strin
     match (is_first, is_last) {
         (true, true) => format!("cannot be read: no TLS record begins in {number}"),
         (true, false) => format!("{number} before the first record"),
-        (false, true) => format!("cannot be read further: {number} from offset {offset} on"),
+        (false, true) => {
+            format!("cannot be read further: {number} from offset {} on", show::count(offset))
+        }
         (false, false) => {
             format!("{} not read: no record begins there for sure", clause(bytes, "byte", "are"))
         }
