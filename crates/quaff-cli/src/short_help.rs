@@ -33,7 +33,7 @@ const SHORT: [(&str, &str); 16] = [
     ("flows report", "read filter decap where from to match by top over json utc html quiet"),
     ("streams", "interface read duration filter decap inner script set out format overwrite json quiet"),
     ("streams list", "read filter decap grep json utc quiet"),
-    ("streams follow", "read filter decap nth side hex raw json utc quiet"),
+    ("streams follow", "read filter decap nth side hex raw tls json utc quiet"),
     ("streams extract", "read salvage filter decap dir print-index overwrite http-bodies objects json quiet"),
     (
         "generate",

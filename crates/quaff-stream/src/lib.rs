@@ -8,7 +8,7 @@
 //! | [`plan`], [`policy`] | limits and rules; which byte wins in an overlap, by subnet |
 //! | [`tally`], [`evidence`] | counters with an identity; different versions of bytes, kept within a limit |
 //! | [`tracker`] | finds the connection of each packet; starts and ends connections |
-//! | [`application`] | lines, HTTP and DNS messages, and TLS hellos in streams and datagrams |
+//! | [`application`] | lines, HTTP and DNS messages, TLS hellos and records in streams and datagrams |
 //! | [`loss`] | capture loss from sequence numbers and acknowledgments; keeps no bytes |
 //! | [`proof`] | all evidence of a capture: TCP by [`loss`], sequence numbers of other protocols, copies |
 //! | `attempt` | a SYN or SYN-ACK that may begin another connection |

@@ -14,6 +14,7 @@ mod streams_objects;
 mod streams_scripts;
 mod streams_scripts_live;
 mod streams_search;
+mod streams_tls;
 mod streams_tshark;
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,11 +1,11 @@
-//! Application readers: turn bytes of streams and datagrams into lines, HTTP and DNS messages, and TLS hellos.
+//! Application readers: turn bytes of streams and datagrams into lines, HTTP and DNS messages, TLS hellos and records.
 //!
 //! | module | task |
 //! |---|---|
 //! | [`lines`] | lines of text, without telnet commands |
 //! | [`http`] | requests and responses of HTTP/1.x, paired, with their bodies |
 //! | [`dns`] | messages over UDP and TCP |
-//! | [`tls`] | ClientHello and ServerHello |
+//! | [`tls`] | ClientHello and ServerHello; [`tls::records`]: all records |
 //! | `ja4` | the fingerprint of a ClientHello |
 //!
 //! A reader belongs to one connection and receives both directions in order, with gaps for missing bytes. Its memory is

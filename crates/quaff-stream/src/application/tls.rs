@@ -2,7 +2,11 @@
 //!
 //! TLS starts with the connection, or after a change of protocol: after a message that may precede it, or where one
 //! side answers the other (STARTTLS, CONNECT, SOCKS and others, see [`preface`](quaff_wire::application::preface)).
-//! After a HelloRetryRequest there is another hello of each side. Nothing is decrypted.
+//! After a HelloRetryRequest there is another hello of each side. Nothing is decrypted. [`records`] reads all records.
+
+mod messages;
+mod names;
+pub mod records;
 
 use super::ja4::{Ja4Fields, is_grease};
 use crate::event::Sender;
@@ -35,6 +39,8 @@ pub struct TlsHello {
     pub is_retry: bool,
     /// Highest version that the client supports, or the version that the server chose.
     pub version: u16,
+    /// Versions that the client offers in supported_versions, without GREASE values; empty without that extension.
+    pub versions: Vec<u16>,
     pub server_name: Option<String>,
     /// ALPN protocols that the client offers, or the one that the server chose, which TLS 1.3 encrypts.
     pub alpn: Vec<String>,
@@ -84,7 +90,8 @@ impl TlsHello {
                 SIGNATURE_ALGORITHMS => hello.signature_algorithms = tls::numbers(list(data, 2)).collect(),
                 SUPPORTED_VERSIONS if fields.is_client => {
                     let versions = tls::numbers(list(data, 1)).filter(|version| !is_grease(*version));
-                    hello.version = versions.max().unwrap_or(hello.version);
+                    hello.versions = versions.collect();
+                    hello.version = hello.versions.iter().copied().max().unwrap_or(hello.version);
                 }
                 SUPPORTED_VERSIONS => hello.version = tls::numbers(data).next().unwrap_or(hello.version),
                 _ => {}

@@ -4,6 +4,7 @@ use super::input::RuleArgs;
 use super::printer::{Form, Printer, Side};
 use super::report::{self, Place};
 use super::target::Target;
+use super::tls_printer::TlsPrinter;
 use crate::capture_files;
 use crate::exit::Exit;
 use crate::flags::{FileArgs, NoSandboxArg, ReadArg, UtcArg, of, reworded};
@@ -15,7 +16,7 @@ use quaff::plan::SandboxPlan;
 use quaff::streams::{FollowPlan, ReaderPlan, StreamProtocol, StreamsPlan, StreamsReport};
 use quaff_file::write::Output;
 use quaff_os::was_stdout_closed;
-use quaff_stream::tracker::TrackPlan;
+use quaff_stream::tracker::{ConnectionSink, TrackPlan};
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
@@ -23,6 +24,9 @@ use std::path::{Path, PathBuf};
 ///
 /// As text, characters that a terminal would obey and all beyond ASCII are dots. A line before each change of sides,
 /// and before each datagram of UDP, has sender, receiver and time; a gap is a line of its own.
+///
+/// With --tls each record of TLS is a line: side, time, type, version and length, then the handshake messages and the
+/// alert in it, as far as they are in the clear. Nothing is decrypted.
 ///
 /// Exit status: 0 nothing is missing; 1 bytes of it are missing, or FILE is damaged; 2 it failed, or there is no such
 /// connection.
@@ -61,6 +65,9 @@ pub(super) struct Args {
     /// Print the bytes as they are, and nothing else
     #[arg(long, help_heading = "Output")]
     raw: bool,
+    /// Print the TLS records of a TCP connection instead of its bytes
+    #[arg(long, conflicts_with_all = ["hex", "raw"], help_heading = "Output")]
+    tls: bool,
     #[command(flatten)]
     _utc: UtcArg,
 
@@ -77,6 +84,7 @@ Examples:
   quaff streams follow day.pcapng 12
   quaff streams follow a.pcap -r b.pcap u3
   quaff streams follow day.pcapng 10.0.0.1:4711 10.0.0.2:80 --hex
+  quaff streams follow day.pcapng 12 --tls
   quaff streams follow day.pcapng 'udp 10.0.0.1:4711 → 10.0.0.2:53'
   quaff streams follow a.pcap 10.0.0.1:4711 10.0.0.2:80 --raw --side server";
 
@@ -85,12 +93,18 @@ const SIDES: [(&str, Side, &str); 2] =
 
 const READ: &str = "Read FILE, or the captures in the folder DIR, after the one that is named as an argument, if any; repeat it for \
                     more";
-const JSON: &str = "Print an object for each piece of data and each gap, one per line, with data in base64";
+const JSON: &str = "Print an object for each piece of data and each gap, one per line, with data in base64; with --tls for \
+                    each record";
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     check_stdout(args.raw)?;
     let (files, target) = args.files_and_target()?;
     let number = args.number(target)?;
+    let has_records = !args.tls || target.protocol() == StreamProtocol::Tcp;
+    ensure!(
+        has_records,
+        "--tls is for TCP: UDP carries no TLS records; leave --tls out, or name a TCP connection"
+    );
     let report = super::run::read(args.plan(&files, target, number)?, &args.watch, true)?;
     let found = count_of(target.protocol(), &report);
     if report.failure.is_none() && found < number {
@@ -212,7 +226,10 @@ impl Args {
             Target::Number { .. } => (None, false),
         };
         let (tcp, udp) = (protocol == StreamProtocol::Tcp, protocol == StreamProtocol::Udp || is_counted);
-        let sink = Box::new(Printer::new(self.form(), self.side));
+        let sink: Box<dyn ConnectionSink + Send> = match self.tls {
+            true => Box::new(TlsPrinter::new(self.report.json, self.side)),
+            false => Box::new(Printer::new(self.form(), self.side)),
+        };
         Ok(StreamsPlan {
             input: self.packets.plan(capture_files::find(files, &[])?),
             track: TrackPlan { tcp, udp, ..self.rules.plan(only) },

@@ -1,6 +1,7 @@
-//! A piece of a connection as a line of JSON: data, or a gap.
+//! A piece of a connection as a line of JSON: data, a gap, or with --tls a record.
 
 use quaff_stream::GapCause;
+use quaff_stream::application::tls::records::TlsRecord;
 use serde::Serialize;
 use std::net::SocketAddr;
 
@@ -17,7 +18,7 @@ pub(super) struct JsonLine<'a> {
     pub(super) content: JsonContent<'a>,
 }
 
-/// The data or the gap of a piece.
+/// The data, the gap or the record of a piece; with --tls also bytes without a record, and the sums of a side.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub(super) enum JsonContent<'a> {
@@ -32,6 +33,16 @@ pub(super) enum JsonContent<'a> {
         offset: u64,
         gap_bytes: u64,
         cause: &'static str,
+    },
+    Record(&'a TlsRecord),
+    Unread {
+        offset: u64,
+        unread_bytes: u64,
+    },
+    Sums {
+        records: u64,
+        bytes: u64,
+        application_bytes: u64,
     },
 }
 

@@ -12,6 +12,7 @@ mod run;
 mod script;
 mod script_report;
 mod target;
+mod tls_printer;
 
 use crate::exit::Exit;
 

@@ -19,6 +19,7 @@ fn task(title: &str) -> Option<[Output; 2]> {
     run(Command::new(QUAFF).args(made).arg(&web));
     place.input("web.pcap", &std::fs::read(web).expect("a file"));
     place.input("login.pcap", &login_pcap());
+    place.input("tls.pcap", &tls_pcap());
     let [pair, ..] = &page::pairs(title)[..] else { panic!("{title}: no commands") };
     let done = place.run(None, pair);
     // Some of its connections lack bytes.
@@ -27,42 +28,70 @@ fn task(title: &str) -> Option<[Output; 2]> {
     Some(done)
 }
 
-/// Three connections: a client's word in two packets, nothing of it, and the server's in one.
-fn login_pcap() -> Vec<u8> {
+/// The header of a pcap file.
+fn pcap_header() -> Vec<u8> {
+    [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 262_144, 1].map(u32::to_le_bytes).concat()
+}
+
+/// Adds a connection with payloads of the client, 0, and of the server, 1; a packet each ms.
+fn add_connection(file: &mut Vec<u8>, ms: &mut u32, ports: [u16; 2], payloads: &[(usize, Vec<u8>)]) {
     const SYN: u8 = 2;
     const ACK: u8 = 16;
-    let ends = [(Ipv4Addr::new(10, 0, 0, 1), 4711u16), (Ipv4Addr::new(10, 0, 0, 2), 80)];
-    let mut file = [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 262_144, 1].map(u32::to_le_bytes).concat();
-    let mut ms = 0;
-    for (connection, payloads) in
-        [["pass", "word=s3cret", "no"], ["pass", "port", "ok"], ["a", "b", "password?"]]
-            .into_iter()
-            .enumerate()
-    {
-        let mut next = [100, 100];
-        let syns = [(0, SYN, ""), (1, SYN | ACK, "")];
-        let data = payloads.into_iter().zip([0, 0, 1]).map(|(payload, side)| (side, ACK, payload));
-        for (side, flags, payload) in syns.into_iter().chain(data) {
-            let [mut from, mut to] = [ends[side], ends[1 - side]];
-            if side == 0 {
-                from.1 += connection as u16
-            } else {
-                to.1 += connection as u16
-            }
-            let acknowledged = if flags == SYN { 0 } else { next[1 - side] };
-            let mut tcp = [from.1.to_be_bytes(), to.1.to_be_bytes()].concat();
-            tcp.extend([u32::to_be_bytes(next[side]), u32::to_be_bytes(acknowledged)].concat());
-            tcp.extend([0x50, flags, 0xff, 0xff, 0, 0, 0, 0]);
-            tcp.extend(payload.as_bytes());
-            let frame = build::ethernet(&[], 0x0800, &build::ipv4(from.0, to.0, 6, &[], &tcp));
-            file.extend(
-                [1, ms * 1000, frame.len() as u32, frame.len() as u32].map(u32::to_le_bytes).concat(),
-            );
-            file.extend(frame);
-            next[side] += payload.len() as u32 + u32::from(flags & SYN != 0);
-            ms += 1;
-        }
+    let hosts = [Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2)];
+    let mut next = [100, 100];
+    let syns = [(0, SYN, Vec::new()), (1, SYN | ACK, Vec::new())];
+    let data = payloads.iter().map(|(side, payload)| (*side, ACK, payload.clone()));
+    for (side, flags, payload) in syns.into_iter().chain(data) {
+        let other = 1 - side;
+        let acknowledged = if flags == SYN { 0 } else { next[other] };
+        let mut tcp = [ports[side].to_be_bytes(), ports[other].to_be_bytes()].concat();
+        tcp.extend([u32::to_be_bytes(next[side]), u32::to_be_bytes(acknowledged)].concat());
+        tcp.extend([0x50, flags, 0xff, 0xff, 0, 0, 0, 0]);
+        tcp.extend(&payload);
+        let frame = build::ethernet(&[], 0x0800, &build::ipv4(hosts[side], hosts[other], 6, &[], &tcp));
+        let bytes = frame.len() as u32;
+        file.extend([1, *ms * 1000, bytes, bytes].map(u32::to_le_bytes).concat());
+        file.extend(frame);
+        next[side] += payload.len() as u32 + u32::from(flags & SYN != 0);
+        *ms += 1;
     }
+}
+
+/// Three connections: a client's word in two packets, nothing of it, and the server's in one.
+fn login_pcap() -> Vec<u8> {
+    let (mut file, mut ms) = (pcap_header(), 0);
+    for (port, payloads) in
+        (4711..).zip([["pass", "word=s3cret", "no"], ["pass", "port", "ok"], ["a", "b", "password?"]])
+    {
+        let data = [0, 0, 1].into_iter().zip(payloads);
+        let data: Vec<_> = data.map(|(side, payload)| (side, payload.as_bytes().to_vec())).collect();
+        add_connection(&mut file, &mut ms, [port, 80], &data);
+    }
+    file
+}
+
+/// A connection of TLS 1.2, one record across two packets and two in one.
+fn tls_pcap() -> Vec<u8> {
+    let sized = |bytes: &[u8]| [&(bytes.len() as u16).to_be_bytes(), bytes].concat();
+    let record = |kind: u8, body: &[u8]| [&[kind, 3, 3][..], &sized(body)].concat();
+    let hello = |kind: u8, end: &[u8]| {
+        let body = [&[3, 3][..], &[7; 32], &[0], end, &[0, 0]].concat();
+        record(22, &[&[kind, 0][..], &sized(&body)].concat())
+    };
+    let finished = [record(20, &[1]), record(22, &[0; 40])].concat();
+    let data = record(23, &[5; 1500]);
+    let (first, second) = data.split_at(1000);
+    let payloads = [
+        (0, hello(1, &[0, 2, 0xc0, 0x2f, 1, 0])),
+        (1, hello(2, &[0xc0, 0x2f, 0])),
+        (0, finished.clone()),
+        (1, finished),
+        (0, first.to_vec()),
+        (0, second.to_vec()),
+        (1, record(21, &[0; 26])),
+    ];
+    let mut file = pcap_header();
+    add_connection(&mut file, &mut 0, [4711, 443], &payloads);
     file
 }
 
@@ -142,4 +171,26 @@ fn connections_with_a_word_are_those_that_tshark_follows() {
     let ours: Vec<_> = rows.iter().map(|row| number(row).expect("a number") - 1).collect();
     assert_eq!((&ours, &theirs), (&vec![0, 2], &vec![0, 2]), "{shown}");
     assert!(rows[0].contains("client 0") && rows[1].contains("server 0"), "{shown}");
+}
+
+#[test]
+fn records_of_tls_are_those_of_tshark() {
+    const TYPES: [&str; 4] = ["change_cipher_spec", "alert", "handshake", "application_data"];
+    let Some([old, new]) = task("Read the records of TLS") else { return };
+    let numbers =
+        |cell: &str| -> Vec<u64> { cell.split(',').map(|word| word.parse().expect("a number")).collect() };
+    let pairs = |line: &str| {
+        let (types, lengths) = line.split_once('\t').expect("two cells");
+        numbers(types).into_iter().zip(numbers(lengths)).collect::<Vec<_>>()
+    };
+    let theirs: Vec<_> = text(&old).lines().flat_map(pairs).collect();
+    let ours = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let kind = TYPES.iter().position(|name| words.get(2) == Some(name))?;
+        Some((20 + kind as u64, words[5].replace(',', "").parse::<u64>().expect("a length")))
+    };
+    let ours: Vec<_> = text(&new).lines().filter_map(ours).collect();
+    assert_eq!(ours, theirs);
+    assert_eq!(ours.len(), 8, "{}", text(&new));
+    assert!(text(&new).contains("server_hello: TLS 1.2; TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"), "{new:?}");
 }

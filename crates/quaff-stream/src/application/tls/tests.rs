@@ -4,7 +4,7 @@ use super::*;
 use crate::event::Sender::{A, B};
 use proptest::prelude::*;
 
-fn sized(bytes: &[u8]) -> Vec<u8> {
+pub(super) fn sized(bytes: &[u8]) -> Vec<u8> {
     [&(bytes.len() as u16).to_be_bytes(), bytes].concat()
 }
 
@@ -28,7 +28,7 @@ fn message(
 }
 
 /// The ClientHello of JA4's example, in its order, with GREASE values.
-fn client_hello() -> Vec<u8> {
+pub(super) fn client_hello() -> Vec<u8> {
     let ciphers = [
         0x4a4a, 0x1301, 0x1302, 0x1303, 0xc02b, 0xc02f, 0xc02c, 0xc030, 0xcca9, 0xcca8, 0xc013, 0xc014, 0x9c,
         0x9d, 0x2f, 0x35,
@@ -53,13 +53,13 @@ fn client_hello() -> Vec<u8> {
     message(1, 0x0303, &sized(&numbers(&ciphers)), &[1, 0], &extensions)
 }
 
-fn server_hello() -> Vec<u8> {
+pub(super) fn server_hello() -> Vec<u8> {
     let extensions = [(SUPPORTED_VERSIONS, vec![3, 4]), (ALPN, sized(b"\x02h2"))];
     message(2, 0x0303, &[0x13, 1], &[0], &extensions)
 }
 
 /// The bytes of a stream, in records of at most `bytes` bytes.
-fn records(message: &[u8], bytes: usize) -> Vec<u8> {
+pub(super) fn records(message: &[u8], bytes: usize) -> Vec<u8> {
     message.chunks(bytes).flat_map(|part| [&[22, 3, 1][..], &sized(part)].concat()).collect()
 }
 
