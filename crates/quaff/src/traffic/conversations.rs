@@ -24,14 +24,14 @@ pub(super) enum Pair {
 impl Pair {
     /// The pair of a source and a destination; true if the source is the higher one.
     #[inline]
-    pub(super) fn new(addresses: [IpAddr; 2]) -> (Self, bool) {
+    pub(super) fn new(addresses: &[IpAddr; 2]) -> (Self, bool) {
         match addresses {
             [IpAddr::V4(source), IpAddr::V4(destination)] => {
-                let [source, destination] = [source, destination].map(|address| address.to_bits());
+                let (source, destination) = (source.to_bits(), destination.to_bits());
                 (Self::V4([source.min(destination), source.max(destination)]), destination < source)
             }
-            addresses => {
-                let [source, destination] = addresses.map(words_of);
+            [source, destination] => {
+                let (source, destination) = (words_of(*source), words_of(*destination));
                 (Self::V6([source.min(destination), source.max(destination)]), destination < source)
             }
         }
@@ -60,7 +60,7 @@ pub(super) type Pairs = Sums<Pair, [PacketCount; 2]>;
 
 /// Adds a packet with these addresses to `pairs`.
 #[inline]
-pub(super) fn add(pairs: &mut Pairs, addresses: [IpAddr; 2], wire_bytes: u32) {
+pub(super) fn add(pairs: &mut Pairs, addresses: &[IpAddr; 2], wire_bytes: u32) {
     let (pair, is_from_high) = Pair::new(addresses);
     if let Some(sent) = pairs.of(pair, usize::MAX) {
         sent[usize::from(is_from_high)].add(PacketCount::one(wire_bytes));
@@ -235,11 +235,11 @@ mod tests {
     #[test]
     fn both_directions_are_one_conversation() {
         let mut pairs = Pairs::default();
-        add(&mut pairs, [ipv4(2), ipv4(1)], 100);
-        add(&mut pairs, [ipv4(1), ipv4(2)], 60);
-        add(&mut pairs, [ipv4(3), ipv4(3)], 50);
+        add(&mut pairs, &[ipv4(2), ipv4(1)], 100);
+        add(&mut pairs, &[ipv4(1), ipv4(2)], 60);
+        add(&mut pairs, &[ipv4(3), ipv4(3)], 50);
         let v6: IpAddr = "2001:db8::1".parse().unwrap();
-        add(&mut pairs, [v6, v6], 40);
+        add(&mut pairs, &[v6, v6], 40);
         let untracked = PacketCount { packets: 3, bytes: 30 };
         let (conversations, hosts) = report(pairs, untracked);
         let first = &conversations.rows[0];
@@ -258,7 +258,7 @@ mod tests {
     fn rows_that_are_not_listed_are_counted_together() {
         let mut pairs = Pairs::default();
         for number in 0..ROWS_MAX as u32 + 5 {
-            add(&mut pairs, [IpAddr::V4(number.into()), ipv4(1)], 60 + u32::from(number == 7));
+            add(&mut pairs, &[IpAddr::V4(number.into()), ipv4(1)], 60 + u32::from(number == 7));
         }
         let (conversations, hosts) = report(pairs, PacketCount::default());
         assert_eq!((conversations.count, conversations.rows.len()), (ROWS_MAX as u64 + 5, ROWS_MAX));

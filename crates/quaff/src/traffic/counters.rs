@@ -178,7 +178,7 @@ mod tests {
         let mut part = PartCounts::default();
         let end = |number: u32| std::net::IpAddr::V4(number.into());
         for number in 0..PAIRS_MAX as u32 + 5 {
-            conversations::add(&mut part.pairs, [end(number), end(u32::MAX)], 60);
+            conversations::add(&mut part.pairs, &[end(number), end(u32::MAX)], 60);
         }
         counters.take(&mut part);
         let found = counters.finish(&Report::default());
