@@ -174,8 +174,8 @@ impl<K: Copy + Eq + Hash, V: Default> Servers<K, V> {
     }
 }
 
-/// The keyed hash of a key. All tables of the process have one secret, so that the hashes of one thread find keys in the
-/// table of another.
+/// The keyed hash of a key. All tables of the process have one secret, so that the hashes of one thread find keys in
+/// the table of another.
 #[inline]
 pub(super) fn hash_of<K: Hash>(key: &K) -> u32 {
     let mut mixer = Mixer(secret());

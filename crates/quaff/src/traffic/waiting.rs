@@ -1,5 +1,5 @@
-//! Values that wait for an event, by key, within a limit. Keys come from packets, so their hashes are keyed with a random
-//! secret. It knows no protocol.
+//! Values that wait for an event, by key, within a limit. Keys come from packets, so their hashes are keyed with a
+//! random secret. It knows no protocol.
 //!
 //! A full table is searched for those that can leave: the settled ones, and those that have waited for long.
 
