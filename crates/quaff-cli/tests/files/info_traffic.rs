@@ -360,6 +360,25 @@ fn times_are_those_of_the_summary() {
     }
 }
 
+/// The counts of a file on one core, which are those of several.
+fn counted_by_all(path: &Path) -> Value {
+    let status = std::fs::read_to_string("/proc/self/status").expect("proc(5)");
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).expect("a list");
+    let first: String = list.trim().chars().take_while(char::is_ascii_digit).collect();
+    let mut alone = Command::new("taskset");
+    alone.args(["-c", &first, QUAFF, "info", "--traffic", "--json"]).arg(path);
+    let mut one = json(&alone.output().expect("taskset runs"));
+    let mut all = traffic(path);
+    // The secrets of tables decide which copies of packets are found.
+    for found in [&mut one, &mut all] {
+        found["verify"] = Value::Null;
+        found["tcp"]["retransmitted_bytes"] = Value::Null;
+        found["tcp"]["late_bytes"] = Value::Null;
+    }
+    assert!(one == all, "{one}\n{all}");
+    all
+}
+
 /// One core and several count the same. The file is repeated until threads have several parts to look at.
 #[test]
 fn all_cores_count_as_one_does() {
@@ -368,21 +387,52 @@ fn all_cores_count_as_one_does() {
     let (head, body) = bytes.split_at(24);
     let path = dir.path().join("long.pcap");
     std::fs::write(&path, [head, &body.repeat((3 << 20) / body.len())].concat()).expect("a file");
-    let status = std::fs::read_to_string("/proc/self/status").expect("proc(5)");
-    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).expect("a list");
-    let first: String = list.trim().chars().take_while(char::is_ascii_digit).collect();
-    let mut alone = Command::new("taskset");
-    alone.args(["-c", &first, QUAFF, "info", "--traffic", "--json"]).arg(&path);
-    let mut one = json(&alone.output().expect("taskset runs"));
-    let mut all = traffic(&path);
-    assert!(one["packets"].as_u64() > Some(10_000), "{one}");
-    // The secrets of tables decide which copies of packets are found.
-    for found in [&mut one, &mut all] {
-        found["verify"] = Value::Null;
-        found["tcp"]["retransmitted_bytes"] = Value::Null;
-        found["tcp"]["late_bytes"] = Value::Null;
+    let found = counted_by_all(&path);
+    assert!(found["packets"].as_u64() > Some(10_000), "{found}");
+}
+
+/// Clients that each connect once, to a server of many: a third of them is answered, another third is refused.
+#[test]
+fn many_hosts_are_each_counted_once() {
+    const CLIENTS: u32 = 30_000;
+    const SERVERS: u32 = 1000;
+    let [syn, rst, ack] = [2, 4, 16_u8];
+    let connection = |number: u32| {
+        let client = Ipv4Addr::from(0x0a01_0000 + number);
+        let server = Ipv4Addr::from(0x0a08_0000 + number % SERVERS);
+        let there = ethernet(&ip(client, server, 6, &tcp([5000, 80], [7, 0], syn, b"")));
+        let back = |flags| ethernet(&ip(server, client, 6, &tcp([80, 5000], [9, 8], flags, b"")));
+        let answer = match number % 3 {
+            0 => Some(back(syn | ack)),
+            1 => Some(back(rst | ack)),
+            _ => None,
+        };
+        let ms = u64::from(number / 100);
+        [there].into_iter().chain(answer).map(move |frame| (ms, frame))
+    };
+    // Its time decides that no answer may come any more.
+    let last = (9000, build::ethernet(&[], 0x0806, &[0; 28]));
+    let dir = folder();
+    let frames = (0..CLIENTS).flat_map(connection).chain([last]);
+    let found = counted_by_all(&changed(dir.path(), "many.pcap", frames, <[u8]>::to_vec));
+    let (tcp, hosts, conversations) = (&found["tcp"], &found["hosts"], &found["conversations"]);
+    let fates = ["attempts", "answered", "refused", "unanswered", "undecided", "server_count"];
+    let expected = [CLIENTS, CLIENTS / 3, CLIENTS / 3, CLIENTS / 3, 0, SERVERS];
+    assert_eq!(fates.map(|name| tcp[name].as_u64()), expected.map(|count| Some(count.into())), "{tcp}");
+    assert_eq!(conversations["count"], CLIENTS);
+    assert_eq!(hosts["count"], CLIENTS + SERVERS);
+    // Each server has 30 clients, of which 20 had an answer: they come first, by their addresses.
+    let rows = hosts["rows"].as_array().expect("rows");
+    for (number, row) in (0..SERVERS).zip(rows) {
+        assert_eq!(row["address"], Ipv4Addr::from(0x0a08_0000 + number).to_string(), "{row}");
+        let count = |name: &str| row[name]["packets"].as_u64();
+        assert_eq!([count("sent"), count("received")], [Some(20), Some(30)], "{row}");
     }
-    assert!(one == all, "{one}\n{all}");
+    let packets = |row: &Value| row["packets"].as_u64().expect("a number");
+    let listed: u64 = conversations["rows"].as_array().expect("rows").iter().map(packets).sum();
+    let all = u64::from(CLIENTS / 3 * 5);
+    assert_eq!(listed + packets(&conversations["others"]), all);
+    assert_eq!(found["packets"], all + 1);
 }
 
 /// The protocols of the page.

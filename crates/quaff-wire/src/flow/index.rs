@@ -270,6 +270,15 @@ impl FlowIndex {
         self.free_line(at);
     }
 
+    /// Removes all flows, and keeps the memory.
+    pub fn clear(&mut self) {
+        if self.entries > 0 {
+            self.blocks.iter_mut().for_each(|block| block.fill(IndexLine::default()));
+            self.more.clear();
+            (self.entries, self.free) = (0, 0);
+        }
+    }
+
     /// Splits the next line in two.
     fn split(&mut self) {
         let bit = 1 << self.bits;
@@ -331,5 +340,21 @@ mod tests {
         assert!(index.more.len() < 200_000 / 40, "{} lines overflow", index.more.len());
         (0..200_000).for_each(|flow| index.remove(hash(flow), flow));
         assert_eq!((index.entries, longest(&index)), (0, 0));
+    }
+
+    #[test]
+    fn a_cleared_index_has_no_flow_and_takes_others() {
+        let mut index = FlowIndex::default();
+        let hash = |flow: u32| crate::flow::mix(1, flow.into()) as u32;
+        for round in 0..3 {
+            let flows = round * 10_000..(round + 1) * 10_000 + round;
+            flows.clone().for_each(|flow| index.insert(hash(flow), flow));
+            assert!(flows.clone().all(|flow| index.find(hash(flow), |found| found == flow) == Some(flow)));
+            // Half of them leave before the rest is cleared.
+            flows.clone().step_by(2).for_each(|flow| index.remove(hash(flow), flow));
+            index.clear();
+            assert!(flows.clone().all(|flow| index.find(hash(flow), |_| true).is_none()), "{round}");
+            assert_eq!((index.entries, longest(&index)), (0, 0));
+        }
     }
 }

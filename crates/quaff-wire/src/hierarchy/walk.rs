@@ -75,6 +75,7 @@ pub fn path(
     walk.path
 }
 
+#[inline]
 fn with(path: ProtocolPath, protocol: Option<Protocol>) -> ProtocolPath {
     protocol.map_or(path, |protocol| path.with(protocol))
 }

@@ -37,15 +37,13 @@ impl Beside for Counters {
         self.all.add(part.all);
         self.captured_bytes += part.captured_bytes;
         self.times.absorb(&part.times);
-        for (path, count) in part.paths.entries() {
-            self.paths.of(*path, PATHS_MAX).unwrap_or(&mut self.other_paths).add(*count);
-        }
-        for (pair, sent) in part.pairs.entries() {
-            match self.pairs.of(*pair, PAIRS_MAX) {
-                Some(all) => all.iter_mut().zip(sent).for_each(|(all, sent)| all.add(*sent)),
-                None => sent.iter().for_each(|sent| self.other_pairs.add(*sent)),
-            }
-        }
+        self.paths.absorb(&part.paths, PATHS_MAX, |sum, count| {
+            sum.unwrap_or(&mut self.other_paths).add(*count);
+        });
+        self.pairs.absorb(&part.pairs, PAIRS_MAX, |sums, sent| match sums {
+            Some(sums) => sums.iter_mut().zip(sent).for_each(|(sum, sent)| sum.add(*sent)),
+            None => sent.iter().for_each(|sent| self.other_pairs.add(*sent)),
+        });
         part.segments.iter().for_each(|segment| self.handshakes.take(segment));
         part.messages.drain(..).for_each(|message| self.dns.take(message));
         quaff_file::verify::Part::clear(part);
@@ -180,7 +178,7 @@ mod tests {
         let mut part = PartCounts::default();
         let end = |number: u32| std::net::IpAddr::V4(number.into());
         for number in 0..PAIRS_MAX as u32 + 5 {
-            conversations::add(&mut part.pairs, [end(number), end(u32::MAX)], 60);
+            conversations::add(&mut part.pairs, &[end(number), end(u32::MAX)], 60);
         }
         counters.take(&mut part);
         let found = counters.finish(&Report::default());

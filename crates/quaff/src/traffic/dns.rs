@@ -5,8 +5,9 @@
 //! A file may have an answer shortly before its query, so answers without one wait for it. Copies of a message, which a
 //! mirror port saw twice, are not counted.
 
-use super::tables::{Servers, Waiting};
+use super::tables::Servers;
 use super::times::{COPY_NS, EARLY_NS, are_within, between, is_near_end, may_be_early};
+use super::waiting::Waiting;
 use quaff_file::{Histogram, Quantiles};
 use quaff_stream::application::dns::{DnsMessage, code_name};
 use quaff_wire::application::dns::HEADER_BYTES;
@@ -332,7 +333,7 @@ impl Fates {
             (other.count, &one.name, &one.code).cmp(&(one.count, &other.name, &other.code))
         });
         let server = |(server, sums): (IpAddr, Queries)| DnsServer { server, sums };
-        let mut servers: Vec<_> = self.servers.known.into_iter().map(server).collect();
+        let mut servers: Vec<_> = self.servers.known.into_entries().into_iter().map(server).collect();
         servers.sort_unstable_by_key(|row| (Reverse(row.failed()), Reverse(row.sums.queries), row.server));
         let (name_count, server_count) = (names.len() as u64, servers.len() as u64);
         let more_names = names.iter().skip(ROWS_MAX).map(|row| row.count).sum::<u64>();

@@ -5,8 +5,10 @@
 //! A file may have an answer shortly before its SYN, so answers without one wait for it. A copy of a SYN, which a
 //! mirror port saw twice, is none that repeats it.
 
-use super::tables::{Servers, Waiting};
+use super::keys::Ends;
+use super::tables::{ServerPlace, Servers};
 use super::times::{COPY_NS, EARLY_NS, are_within, between, is_near_end, may_be_early};
+use super::waiting::Waiting;
 use quaff_file::{Histogram, Quantiles};
 use quaff_wire::net::agreement::{ACK, Numbers, Opening, SYN};
 use serde::Serialize;
@@ -40,6 +42,8 @@ struct Attempt {
     /// Times of the first SYN and of the last one.
     first_ns: Option<u64>,
     last_ns: Option<u64>,
+    /// The place of its server, once it is counted.
+    server: ServerPlace,
     is_open: bool,
 }
 
@@ -112,9 +116,10 @@ struct Server {
 /// Follows attempts, segment by segment.
 #[derive(Debug)]
 pub(super) struct Handshakes {
-    attempts: Waiting<[SocketAddr; 2], Attempt>,
+    /// By client and server.
+    attempts: Waiting<Ends, Attempt>,
     /// Answers whose SYN is not known yet, by the ends of that.
-    early: Waiting<[SocketAddr; 2], Answer>,
+    early: Waiting<Ends, Answer>,
     /// The latest time so far, which stands for that of a segment without one.
     latest_ns: Option<u64>,
     fates: Fates,
@@ -178,55 +183,57 @@ impl Handshakes {
 
     fn begin(&mut self, syn: &HandshakeSegment, now_ns: Option<u64>) {
         let HandshakeSegment { time_ns, ends, numbers } = *syn;
-        let sequence = numbers.sequence;
-        let attempt = Attempt { sequence, first_ns: time_ns, last_ns: time_ns, is_open: true };
+        let (sequence, key) = (numbers.sequence, Ends::new(ends));
+        let (server, is_open) = (ServerPlace::OTHERS, true);
+        let attempt = Attempt { sequence, first_ns: time_ns, last_ns: time_ns, server, is_open };
         let fates = &mut self.fates;
-        match self.attempts.get_mut(&ends) {
+        match self.attempts.get_mut(&key) {
             Some(known) if known.sequence == sequence => return fates.repeat(known, time_ns),
             Some(_) => {
-                let before = self.attempts.renew(&ends, attempt, now_ns);
-                before.iter().for_each(|before| fates.lose(ends[1], before));
+                let before = self.attempts.renew(&key, attempt, now_ns);
+                before.iter().for_each(|before| fates.lose(before));
             }
             None => {
                 let is_settled = |known: &Attempt| !known.is_open;
-                let left = |ends: [SocketAddr; 2], known: Attempt| fates.lose(ends[1], &known);
-                if !self.attempts.insert(ends, attempt, now_ns, is_settled, left) {
+                let left = |_: Ends, known: Attempt| fates.lose(&known);
+                if !self.attempts.insert(key, attempt, now_ns, is_settled, left) {
                     self.fates.found.untracked += 1;
                     return;
                 }
             }
         }
-        self.fates.found.attempts += 1;
-        self.fates.servers.of(ends[1], SERVERS_MAX).sums.attempts += 1;
-        if let Some(early) = self.early.remove(&ends)
+        let server = self.fates.begin(ends[1]);
+        let early = self.early.remove(&key);
+        let Some(attempt) = self.attempts.get_mut(&key) else { return };
+        attempt.server = server;
+        if let Some(early) = early
             && may_be_early(early.time_ns, time_ns)
-            && let Some(attempt) = self.attempts.get_mut(&ends)
         {
-            self.fates.settle(ends[1], attempt, &early);
+            self.fates.settle(attempt, &early);
         }
     }
 
     /// Takes a SYN-ACK or a reset, which may answer a SYN of the other end.
     fn answer(&mut self, segment: &HandshakeSegment, now_ns: Option<u64>) {
         let HandshakeSegment { time_ns, ends: [server, client], numbers } = *segment;
-        let (ends, answer) = ([client, server], Answer { time_ns, numbers });
-        let attempt = self.attempts.get_mut(&ends);
-        let is_taken = attempt.is_some_and(|attempt| self.fates.settle(server, attempt, &answer));
+        let (key, answer) = (Ends::new([client, server]), Answer { time_ns, numbers });
+        let attempt = self.attempts.get_mut(&key);
+        let is_taken = attempt.is_some_and(|attempt| self.fates.settle(attempt, &answer));
         // A reset without ACK refuses no SYN.
         if is_taken || numbers.flags & ACK == 0 {
             return;
         }
-        if self.early.renew(&ends, answer, now_ns).is_none() {
-            self.early.insert(ends, answer, now_ns, |_| false, |_, _| ());
+        if self.early.renew(&key, answer, now_ns).is_none() {
+            self.early.insert(key, answer, now_ns, |_| false, |_, _| ());
         }
     }
 
     /// Ends all attempts, at the time of the last packet.
     pub(super) fn finish(mut self, end_ns: Option<u64>) -> TcpTraffic {
-        for (ends, attempt) in self.attempts.drain() {
+        for (_, attempt) in self.attempts.drain() {
             match attempt.is_open && is_near_end(attempt.first_ns, end_ns, ANSWER_NS) {
                 true => self.fates.found.undecided += 1,
-                false => self.fates.lose(ends[1], &attempt),
+                false => self.fates.lose(&attempt),
             }
         }
         self.fates.report()
@@ -234,6 +241,14 @@ impl Handshakes {
 }
 
 impl Fates {
+    /// Counts an attempt to connect to a server, and returns the place of that.
+    fn begin(&mut self, server: SocketAddr) -> ServerPlace {
+        self.found.attempts += 1;
+        let place = self.servers.place(server, SERVERS_MAX);
+        self.servers.at(place).sums.attempts += 1;
+        place
+    }
+
     /// Counts a SYN that repeats the last one of its attempt, unless it is a copy.
     fn repeat(&mut self, attempt: &mut Attempt, time_ns: Option<u64>) {
         if !are_within(attempt.last_ns, time_ns, COPY_NS) {
@@ -243,7 +258,7 @@ impl Fates {
     }
 
     /// Ends an attempt by its answer; returns false if it is none of this attempt.
-    fn settle(&mut self, server: SocketAddr, attempt: &mut Attempt, answer: &Answer) -> bool {
+    fn settle(&mut self, attempt: &mut Attempt, answer: &Answer) -> bool {
         let syn = Numbers { flags: SYN, sequence: attempt.sequence, acknowledgment: 0 };
         let opening = Opening { numbers: syn, is_far: true };
         let is_accepted = opening.is_taken_by(false, &answer.numbers);
@@ -254,7 +269,7 @@ impl Fates {
         if !std::mem::replace(&mut attempt.is_open, false) {
             return true;
         }
-        let server = self.servers.of(server, SERVERS_MAX);
+        let server = self.servers.at(attempt.server);
         if !is_accepted {
             self.found.refused += 1;
             server.sums.refused += 1;
@@ -272,15 +287,15 @@ impl Fates {
     }
 
     /// Counts an attempt that ends, if it had no answer.
-    fn lose(&mut self, server: SocketAddr, attempt: &Attempt) {
+    fn lose(&mut self, attempt: &Attempt) {
         if attempt.is_open {
             self.found.unanswered += 1;
-            self.servers.of(server, SERVERS_MAX).sums.unanswered += 1;
+            self.servers.at(attempt.server).sums.unanswered += 1;
         }
     }
 
     fn report(self) -> TcpTraffic {
-        let mut servers: Vec<_> = self.servers.known.into_iter().map(TcpServer::new).collect();
+        let mut servers: Vec<_> = self.servers.known.into_entries().into_iter().map(TcpServer::new).collect();
         servers.sort_unstable_by_key(|row| (Reverse(row.failed()), Reverse(row.sums.attempts), row.server));
         let server_count = servers.len() as u64;
         let failing_server_count = servers.iter().filter(|row| row.failed() > 0).count() as u64;

@@ -7,7 +7,9 @@
 //! | `counters` | the counts of all parts, in the order of the packets, and their sums |
 //! | `conversations` | packets by pairs of IP addresses, and the hosts |
 //! | `handshakes`, `dns` | requests that wait for their answer |
-//! | `tables` | sums by key, and values that wait, within limits |
+//! | `tables` | sums by key, within limits |
+//! | `waiting` | values that wait for an event, within limits |
+//! | `keys` | addresses and ports as keys of tables |
 //! | `times` | times of packets, and of copies and early answers |
 //! | `report` | the results as plain data |
 //!
@@ -19,10 +21,12 @@ mod conversations;
 mod counters;
 mod dns;
 mod handshakes;
+mod keys;
 mod part;
 mod report;
 mod tables;
 mod times;
+mod waiting;
 
 pub use conversations::{Conversation, Conversations, Host, Hosts};
 pub use dns::{DnsServer, DnsTraffic, FailedName, Queries};

@@ -36,14 +36,10 @@ impl Part for PartCounts {
         self.all.add(PacketCount::one(wire_len));
         self.captured_bytes += data.len() as u64;
         self.times.add(time_ns);
-        let usual = FlowPacket::plain(data, linktype).or_else(|| FlowPacket::plain_ipv6(data, linktype));
-        match usual.and_then(|packet| Some((packet, hierarchy::usual_path(&packet, data)?))) {
-            Some((packet, path)) => {
-                self.add_path(path, wire_len);
-                conversations::add(&mut self.pairs, packet.addresses, wire_len);
-                self.note(&packet, data, time_ns);
-            }
-            None => self.other(frame, time_ns),
+        // Where no packet is copied, the compiler knows most fields of a plain one.
+        let Some(packet) = FlowPacket::plain(data, linktype) else { return self.not_plain(frame, time_ns) };
+        if !self.usual(&packet, frame, time_ns) {
+            self.other(frame, time_ns);
         }
     }
 
@@ -61,13 +57,35 @@ impl Part for PartCounts {
 }
 
 impl PartCounts {
+    /// Counts a packet whose path its headers show; returns false for another one, which it does not count.
+    #[inline(always)]
+    fn usual(&mut self, packet: &FlowPacket, frame: &Frame<'_>, time_ns: Option<u64>) -> bool {
+        let Some(path) = hierarchy::usual_path(packet, frame.data) else { return false };
+        self.add_path(path, frame.wire_len);
+        conversations::add(&mut self.pairs, &packet.addresses, frame.wire_len);
+        self.note(packet, frame.data, time_ns);
+        true
+    }
+
+    /// Counts a packet that is not plain IPv4.
+    #[inline(never)]
+    fn not_plain(&mut self, frame: &Frame<'_>, time_ns: Option<u64>) {
+        let is_counted = match FlowPacket::plain_ipv6(frame.data, frame.linktype) {
+            Some(packet) => self.usual(&packet, frame, time_ns),
+            None => false,
+        };
+        if !is_counted {
+            self.other(frame, time_ns);
+        }
+    }
+
     /// Counts a packet that is not a usual one.
     #[inline(never)]
     fn other(&mut self, frame: &Frame<'_>, time_ns: Option<u64>) {
         let Frame { data, wire_len, linktype, .. } = *frame;
         let pairs = &mut self.pairs;
         let path = hierarchy::path(data, wire_len, linktype, |addresses| {
-            conversations::add(pairs, addresses, wire_len);
+            conversations::add(pairs, &addresses, wire_len);
         });
         self.add_path(path, wire_len);
         if let Ok(packet) = FlowPacket::walk(data, wire_len, linktype) {

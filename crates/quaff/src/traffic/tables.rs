@@ -1,10 +1,18 @@
-//! Tables whose memory has a limit: sums by key in the order in which the keys came, and values that wait for an event.
-//! Keys come from packets, so hashes are keyed with a random secret. It knows no protocol.
+//! Sums by key within a limit, in the order in which the keys came, and the hashes of keys. Keys come from packets, so
+//! hashes are keyed with a random secret. It knows no protocol.
+//!
+//! A table is a list of its keys with their values, and an index of them that grows line by line: a large one costs
+//! little more memory than its keys, and is never copied. Keys of a part keep their hashes, which the thread that found
+//! them has calculated, and are looked up in groups, whose memory is loaded in parallel.
 
-use quaff_wire::flow::mix;
+use quaff_os::prefetch_value;
+use quaff_wire::flow::{FlowIndex, mix};
 use serde::Serialize;
-use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::sync::OnceLock;
+
+/// Keys of a part whose memory is loaded before the first of them is added.
+const GROUP: usize = 32;
 
 /// Packets, and their bytes on the wire.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -27,41 +35,21 @@ impl PacketCount {
     }
 }
 
-/// Values of servers, of which so many have one each; all others have one together.
-#[derive(Debug)]
-pub(super) struct Servers<K, V> {
-    pub(super) known: HashMap<K, V>,
-    pub(super) others: V,
-}
-
-impl<K, V: Default> Default for Servers<K, V> {
-    fn default() -> Self {
-        Self { known: HashMap::new(), others: V::default() }
-    }
-}
-
-impl<K: Copy + Eq + Hash, V: Default> Servers<K, V> {
-    /// The value of a server; that of the others for a new one if there are `most` already.
-    pub(super) fn of(&mut self, server: K, most: usize) -> &mut V {
-        if self.known.len() >= most && !self.known.contains_key(&server) {
-            return &mut self.others;
-        }
-        self.known.entry(server).or_default()
-    }
-}
-
 /// Values by key. The order of the keys is that in which they came, whatever parts they came in.
 #[derive(Debug)]
 pub(super) struct Sums<K, V> {
     entries: Vec<(K, V)>,
-    places: HashMap<K, u32, Secret>,
+    /// The hashes of the keys.
+    hashes: Vec<u32>,
+    /// The places of the keys in `entries`.
+    index: FlowIndex,
     /// The place found last: most packets have the key of the packet before them.
     last: usize,
 }
 
 impl<K, V> Default for Sums<K, V> {
     fn default() -> Self {
-        Self { entries: Vec::new(), places: HashMap::default(), last: 0 }
+        Self { entries: Vec::new(), hashes: Vec::new(), index: FlowIndex::default(), last: 0 }
     }
 }
 
@@ -69,24 +57,62 @@ impl<K: Copy + Eq + Hash, V: Default> Sums<K, V> {
     /// The value of `key`; `None` for a new key if there are `most` keys already.
     #[inline]
     pub(super) fn of(&mut self, key: K, most: usize) -> Option<&mut V> {
-        let is_last = self.entries.get(self.last).is_some_and(|(last, _)| *last == key);
-        if !is_last {
-            self.last = self.find(key, most)?;
-        }
-        self.entries.get_mut(self.last).map(|(_, value)| value)
+        let place = self.place(key, most)?;
+        self.entries.get_mut(place).map(|(_, value)| value)
     }
 
-    fn find(&mut self, key: K, most: usize) -> Option<usize> {
-        if let Some(place) = self.places.get(&key) {
-            return Some(*place as usize);
+    /// The place of `key` in the order of the keys, which it keeps; `None` for a new key if there are `most` already.
+    #[inline]
+    fn place(&mut self, key: K, most: usize) -> Option<usize> {
+        let is_last = self.entries.get(self.last).is_some_and(|(last, _)| *last == key);
+        if !is_last {
+            self.last = self.find(key, hash_of(&key), most)?;
+        }
+        Some(self.last)
+    }
+
+    fn find(&mut self, key: K, hash: u32, most: usize) -> Option<usize> {
+        let entries = &self.entries;
+        let known = self.index.find(hash, |place| entries[place as usize].0 == key);
+        if let Some(place) = known {
+            return Some(place as usize);
         }
         let place = self.entries.len();
         if place >= most {
             return None;
         }
-        self.places.insert(key, place as u32);
+        self.index.insert(hash, place as u32);
+        self.hashes.push(hash);
         self.entries.push((key, V::default()));
         Some(place)
+    }
+
+    /// Adds the keys and values of a part, in their order. `add` gets the value of each key here, or `None` for a new
+    /// one if there are `most` keys already, and the value of the part.
+    pub(super) fn absorb(&mut self, part: &Self, most: usize, mut add: impl FnMut(Option<&mut V>, &V)) {
+        for (entries, hashes) in part.entries.chunks(GROUP).zip(part.hashes.chunks(GROUP)) {
+            let likely = self.prefetch(hashes);
+            for ((key, value), (hash, likely)) in entries.iter().zip(hashes.iter().zip(likely)) {
+                let is_likely = self.entries.get(likely as usize).is_some_and(|(known, _)| known == key);
+                let place = if is_likely { Some(likely as usize) } else { self.find(*key, *hash, most) };
+                let sum = self.entries.get_mut(place.unwrap_or(usize::MAX)).map(|(_, sum)| sum);
+                add(sum, value);
+            }
+        }
+    }
+
+    /// Prefetches the entries that likely have these hashes, and returns their places, or [`FlowIndex::NONE`].
+    #[inline]
+    fn prefetch(&self, hashes: &[u32]) -> [u32; GROUP] {
+        hashes.iter().for_each(|hash| prefetch_value(self.index.line(*hash)));
+        let mut likely = [FlowIndex::NONE; GROUP];
+        for (likely, hash) in likely.iter_mut().zip(hashes) {
+            *likely = self.index.first(*hash);
+            if let Some(entry) = self.entries.get(*likely as usize) {
+                prefetch_value(entry);
+            }
+        }
+        likely
     }
 
     /// The keys with their values.
@@ -102,33 +128,70 @@ impl<K: Copy + Eq + Hash, V: Default> Sums<K, V> {
     /// Removes all keys, and keeps the memory.
     pub(super) fn clear(&mut self) {
         self.entries.clear();
-        self.places.clear();
+        self.hashes.clear();
+        self.index.clear();
         self.last = 0;
     }
 }
 
-/// Hashes numbers with a secret.
-#[derive(Debug, Clone)]
-pub(super) struct Secret(u64);
+/// Values of servers, of which so many have one each; all others have one together.
+#[derive(Debug)]
+pub(super) struct Servers<K, V> {
+    pub(super) known: Sums<K, V>,
+    pub(super) others: V,
+}
 
-impl Default for Secret {
+/// The place of a server, which it keeps.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ServerPlace(u32);
+
+impl ServerPlace {
+    /// The place of the servers without a value of their own.
+    pub(super) const OTHERS: Self = Self(u32::MAX);
+}
+
+impl<K, V: Default> Default for Servers<K, V> {
     fn default() -> Self {
-        Self(RandomState::new().hash_one(0))
+        Self { known: Sums::default(), others: V::default() }
     }
 }
 
-impl BuildHasher for Secret {
-    type Hasher = Mixer;
-
-    #[inline]
-    fn build_hasher(&self) -> Mixer {
-        Mixer(self.0)
+impl<K: Copy + Eq + Hash, V: Default> Servers<K, V> {
+    /// The value of a server; that of the others for a new one if there are `most` already.
+    pub(super) fn of(&mut self, server: K, most: usize) -> &mut V {
+        let place = self.place(server, most);
+        self.at(place)
     }
+
+    /// The place of a server; that of the others for a new one if there are `most` already.
+    pub(super) fn place(&mut self, server: K, most: usize) -> ServerPlace {
+        self.known.place(server, most).map_or(ServerPlace::OTHERS, |place| ServerPlace(place as u32))
+    }
+
+    /// The value of a place.
+    pub(super) fn at(&mut self, place: ServerPlace) -> &mut V {
+        self.known.entries.get_mut(place.0 as usize).map_or(&mut self.others, |(_, value)| value)
+    }
+}
+
+/// The keyed hash of a key. All tables of the process have one secret, so that the hashes of one thread find keys in
+/// the table of another.
+#[inline]
+pub(super) fn hash_of<K: Hash>(key: &K) -> u32 {
+    let mut mixer = Mixer(secret());
+    key.hash(&mut mixer);
+    let sum = mixer.finish();
+    (sum >> 32) as u32 ^ sum as u32
+}
+
+#[inline]
+fn secret() -> u64 {
+    static SECRET: OnceLock<u64> = OnceLock::new();
+    *SECRET.get_or_init(|| RandomState::new().hash_one(0))
 }
 
 /// Mixes the numbers of a key.
-#[derive(Debug)]
-pub(super) struct Mixer(u64);
+struct Mixer(u64);
 
 impl Hasher for Mixer {
     #[inline]
@@ -142,89 +205,48 @@ impl Hasher for Mixer {
     }
 
     #[inline]
+    fn write_u8(&mut self, number: u8) {
+        self.write_u64(number.into());
+    }
+
+    #[inline]
+    fn write_u16(&mut self, number: u16) {
+        self.write_u64(number.into());
+    }
+
+    #[inline]
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(number.into());
+    }
+
+    #[inline]
+    fn write_usize(&mut self, number: usize) {
+        self.write_u64(number as u64);
+    }
+
+    #[inline]
     fn write_u128(&mut self, number: u128) {
-        self.0 = mix(mix(self.0, (number >> 64) as u64), number as u64);
+        self.write_u64((number >> 64) as u64);
+        // The second half of most paths through the hierarchy of protocols is empty.
+        if number as u64 != 0 {
+            self.write_u64(number as u64);
+        }
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
-    }
-}
-
-/// Values that wait for an event, by key. A full table is searched for those that can leave: the settled ones, and
-/// those that have waited for long.
-#[derive(Debug)]
-pub(super) struct Waiting<K, V> {
-    /// With the times from which they wait.
-    values: HashMap<K, (Option<u64>, V)>,
-    most: usize,
-    wait_ns: u64,
-    /// Calls of [`Self::insert`] since the last search.
-    inserts: usize,
-}
-
-impl<K: Eq + Hash + Copy, V> Waiting<K, V> {
-    /// A table of at most `most` values, which leave it when it is full and they have waited for `wait_ns`.
-    pub(super) fn new(most: usize, wait_ns: u64) -> Self {
-        Self { values: HashMap::new(), most, wait_ns, inserts: 0 }
-    }
-
-    pub(super) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
-        self.values.get_mut(key).map(|(_, value)| value)
-    }
-
-    pub(super) fn remove(&mut self, key: &K) -> Option<V> {
-        self.values.remove(key).map(|(_, value)| value)
-    }
-
-    /// Adds the value of a new key from `now_ns` on. `left` gets those that leave for it; returns false if there is no
-    /// room. A value without a time leaves only when it is settled.
-    ///
-    /// A search looks at each value, so there is one for a quarter as many calls as the table has values: neither the
-    /// times nor the keys of packets make searches more frequent.
-    pub(super) fn insert(
-        &mut self,
-        key: K,
-        value: V,
-        now_ns: Option<u64>,
-        is_settled: impl Fn(&V) -> bool,
-        mut left: impl FnMut(K, V),
-    ) -> bool {
-        self.inserts += 1;
-        if self.values.len() >= self.most && self.inserts > self.most / 4 {
-            self.inserts = 0;
-            let is_old = |since_ns: u64, now_ns: u64| since_ns.saturating_add(self.wait_ns) <= now_ns;
-            let can_leave = |_: &K, (since_ns, value): &mut (Option<u64>, V)| {
-                is_settled(value)
-                    || since_ns.zip(now_ns).is_some_and(|(since_ns, now_ns)| is_old(since_ns, now_ns))
-            };
-            self.values.extract_if(can_leave).for_each(|(key, (_, value))| left(key, value));
+        for chunk in bytes.chunks(size_of::<u64>()) {
+            let mut word = [0; size_of::<u64>()];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.write_u64(u64::from_ne_bytes(word));
         }
-        let has_room = self.values.len() < self.most;
-        if has_room {
-            self.values.insert(key, (now_ns, value));
-        }
-        has_room
-    }
-
-    /// Replaces the value of a known key, which waits from `now_ns` on, and returns the one before it.
-    pub(super) fn renew(&mut self, key: &K, value: V, now_ns: Option<u64>) -> Option<V> {
-        let known = self.values.get_mut(key)?;
-        Some(std::mem::replace(known, (now_ns, value)).1)
-    }
-
-    /// Ends the wait of all values.
-    pub(super) fn drain(&mut self) -> impl Iterator<Item = (K, V)> {
-        self.values.drain().map(|(key, (_, value))| (key, value))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::cell::Cell;
-
-    const S: u64 = 1_000_000_000;
+    use std::collections::BTreeSet;
+    use std::net::SocketAddr;
 
     #[test]
     fn sums_keep_the_order_and_the_limit() {
@@ -240,53 +262,44 @@ mod tests {
         assert!(sums.of(5, 3).is_some() && sums.entries().len() == 1);
     }
 
+    /// Keys one by one, and in parts of any size: new and known ones, within the limit and beyond it.
     #[test]
-    fn values_that_wait_for_long_leave_a_full_table_and_others_do_not() {
-        let (mut waiting, mut left) = (Waiting::<u64, u64>::new(3, 60 * S), Vec::new());
-        for (key, now_s) in [(1, 0), (2, 10), (3, 20)] {
-            let mut leave = |key, value| left.push((key, value));
-            assert!(waiting.insert(key, 10 * key, Some(now_s * S), |_| false, &mut leave));
+    fn parts_are_added_as_their_keys_one_by_one() {
+        let keys: Vec<u64> = (0..3000).map(|number| number * number % 1009 + number % 7).collect();
+        let most = 400;
+        let (mut expected, mut others) = (Sums::<u64, u64>::default(), 0);
+        keys.iter().for_each(|key| *expected.of(*key, most).unwrap_or(&mut others) += 1);
+        assert!(others > 0 && expected.entries().len() == most);
+        for size in [1, GROUP - 1, GROUP, 500, keys.len()] {
+            let [mut sums, mut part] = [(); 2].map(|()| Sums::<u64, u64>::default());
+            let mut missed = 0;
+            for keys in keys.chunks(size) {
+                keys.iter().for_each(|key| *part.of(*key, usize::MAX).unwrap() += 1);
+                sums.absorb(&part, most, |sum, count| *sum.unwrap_or(&mut missed) += count);
+                part.clear();
+            }
+            assert_eq!(sums.entries(), expected.entries(), "{size}");
+            assert_eq!(missed, others, "{size}");
         }
-        assert!(!waiting.insert(4, 40, Some(59 * S), |_| false, |_, _| ()));
-        assert!(!waiting.insert(4, 40, None, |_| false, |_, _| ()));
-        assert!(waiting.insert(4, 40, Some(60 * S), |_| false, |key, value| left.push((key, value))));
-        assert_eq!((left, waiting.remove(&1), waiting.get_mut(&4)), (vec![(1, 10)], None, Some(&mut 40)));
-        assert_eq!(waiting.drain().count(), 3);
     }
 
     #[test]
-    fn a_value_that_is_renewed_waits_from_then_on() {
-        let mut waiting = Waiting::<u64, u64>::new(1, 60 * S);
-        assert!(waiting.insert(1, 10, Some(0), |_| false, |_, _| ()));
-        assert_eq!((waiting.renew(&1, 11, Some(50 * S)), waiting.renew(&2, 20, Some(0))), (Some(10), None));
-        assert!(!waiting.insert(3, 30, Some(61 * S), |_| false, |_, _| ()));
-        assert!(waiting.insert(3, 30, Some(110 * S), |_| false, |_, _| ()));
+    fn a_server_keeps_its_place_and_those_without_one_are_together() {
+        let mut servers = Servers::<u64, u64>::default();
+        let places = [5, 6, 7, 5, 8].map(|server| servers.place(server, 2));
+        places.into_iter().for_each(|place| *servers.at(place) += 1);
+        *servers.of(6, 2) += 1;
+        *servers.of(9, 2) += 1;
+        assert_eq!((servers.known.entries(), servers.others), (&[(5, 2), (6, 2)][..], 3));
     }
 
     #[test]
-    fn settled_values_leave_a_full_table_however_young_they_are() {
-        let (mut waiting, mut left) = (Waiting::<u64, u64>::new(4, 60 * S), 0);
-        for key in 0..100 {
-            // Even values are settled.
-            let now_ns = (key % 3 > 0).then_some(S);
-            assert!(
-                waiting.insert(key, key, now_ns, |value| value % 2 == 0, |_, _| left += 1) || key % 2 == 1
-            );
-        }
-        assert!(left > 0, "{left}");
-    }
-
-    #[test]
-    fn times_do_not_make_searches_more_frequent() {
-        let (mut waiting, looks) = (Waiting::<u64, ()>::new(1000, 60 * S), Cell::new(0));
-        for key in 0..11_000 {
-            let now_ns = Some(if key % 2 == 0 { S } else { 3 * S });
-            let look = |(): &()| {
-                looks.set(looks.get() + 1);
-                false
-            };
-            assert_eq!(waiting.insert(key, (), now_ns, look, |_, ()| ()), key < 1000);
-        }
-        assert!((10_000..=44_000).contains(&looks.get()), "{}", looks.get());
+    fn different_keys_have_different_hashes() {
+        let ends = (0..1000).map(|port| hash_of(&SocketAddr::new([10, 0, 0, 1].into(), port)));
+        let numbers = (0..1000u128).flat_map(|number| [hash_of(&number), hash_of(&(number << 64))]);
+        let texts = (0..1000).map(|number: u32| hash_of(&number.to_string()));
+        // There are 3,999 different keys, and two of 2^32 hashes may be equal by chance.
+        let all: BTreeSet<u32> = ends.chain(numbers).chain(texts).collect();
+        assert!(all.len() >= 3_990, "{}", all.len());
     }
 }
