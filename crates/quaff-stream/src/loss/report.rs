@@ -14,6 +14,8 @@ pub struct LossReport {
     pub flows_with_loss: u64,
     /// Directions with either data or acknowledgments captured, but not both.
     pub one_sided: u64,
+    /// Connections of which one direction alone was captured, and acknowledges the other.
+    pub one_way: u64,
     /// Directions whose SYN was not captured.
     pub midstream: u64,
     /// Connections with fragments, truncated headers, or packets out of time order; excluded.
@@ -60,6 +62,8 @@ pub struct LossReport {
     pub leaps_confirmed: u64,
     /// FINs that both endpoints have named but that were not captured.
     pub fins_unseen: u64,
+    /// SYNs and SYN-ACKs of the same kind, one for each connection.
+    pub syns_unseen: u64,
     /// Acknowledgments more than 128 MiB away.
     pub acks_ignored: u64,
     /// As `capture-loss.zeek` counts: acknowledgments, those of bytes not seen, and their ratio.
