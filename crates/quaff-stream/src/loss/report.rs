@@ -1,6 +1,7 @@
 //! The evidence of a capture's loss as plain data.
 
 use crate::key::Ends;
+use quaff_wire::format::supported;
 use serde::Serialize;
 
 /// The evidence in the TCP connections of a capture.
@@ -79,6 +80,13 @@ pub struct LossReport {
     pub interfaces: Vec<InterfaceLoss>,
     /// The connections with the most lost packets, worst first, at most 16.
     pub worst: Vec<FlowLoss>,
+}
+
+impl LossReport {
+    /// A number of lost packets, with the digits that the interval of the estimate supports.
+    pub fn supported(&self, packets: u64) -> u64 {
+        supported(packets, self.acked_unseen_packets_estimate, self.lost_packets_low, self.lost_packets_high)
+    }
 }
 
 /// The evidence of one interface.

@@ -156,13 +156,8 @@ fn a_syn_is_missing_only_in_a_capture_that_has_lasted() {
         let mut observer = Observer::new();
         // Another connection, whose packets come all the time.
         let other = |observer: &mut Observer, at: u32| {
-            let packet = Packet {
-                from: A,
-                sequence: 70_000 + at * 100,
-                acknowledgment: 9,
-                flags: ACK,
-                bytes: 100,
-            };
+            let packet =
+                Packet { from: A, sequence: 70_000 + at * 100, acknowledgment: 9, flags: ACK, bytes: 100 };
             observer.give(7, &packet);
         };
         for at in 0..=before_ns / step_ns {
