@@ -61,6 +61,19 @@ pub fn count(n: u64) -> String {
     out
 }
 
+/// An estimated number as its interval supports it: rounded to two digits where that is wider than the `estimate`, or has
+/// no upper end.
+pub fn supported(n: u64, estimate: u64, low: u64, high: Option<u64>) -> u64 {
+    let is_wide = high.is_none_or(|high| high.saturating_sub(low) > estimate);
+    if is_wide { two_digits(n) } else { n }
+}
+
+/// A number rounded to two significant digits.
+fn two_digits(n: u64) -> u64 {
+    let unit = 10_u64.pow(n.checked_ilog10().unwrap_or(0).saturating_sub(1));
+    (n / unit + u64::from(n % unit * 2 >= unit)) * unit
+}
+
 /// A number with what it counts, a noun in the singular: `1 packet`, `1,234 packets`, `2 bodies`.
 pub fn number_of(n: u64, noun: &str) -> String {
     match n {
@@ -260,6 +273,15 @@ mod tests {
             ["47 h 59 min", "2 d 0 h", "2,267 d 18 h"]
         );
         assert_eq!([1, 2, 1234].map(times), ["once", "2 times", "1,234 times"]);
+    }
+
+    #[test]
+    fn an_estimate_has_the_digits_that_its_interval_supports() {
+        let wide = [0, 7, 99, 310, 994, 995, 13_827, 42_193].map(|n| supported(n, 13_827, 310, Some(42_193)));
+        assert_eq!(wide, [0, 7, 99, 310, 990, 1000, 14_000, 42_000]);
+        assert_eq!([528, 318, 727].map(|n| supported(n, 528, 318, Some(727))), [528, 318, 727]);
+        assert_eq!(supported(1234, 1234, 1200, None), 1200);
+        assert_eq!(two_digits(u64::MAX), 18_000_000_000_000_000_000);
     }
 
     #[test]

@@ -344,6 +344,110 @@ fn the_snaplen_and_one_direction_are_no_loss() {
     assert_eq!(report["verdict"], "nothing to judge by");
 }
 
+/// What `quaff verify` prints of these files in a folder of their own, with these arguments.
+fn words(files: &[(&str, Vec<u8>)], args: &[&str]) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let names = files.iter().map(|(name, bytes)| {
+        std::fs::write(dir.path().join(name), bytes).unwrap();
+        *name
+    });
+    let names: Vec<&str> = names.collect();
+    let output = quaff(args).args(names).current_dir(&dir).output().unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn a_syn_ack_that_both_ends_name_is_missing() {
+    let frames = traffic(6, 50);
+    let without = |missing: usize| pcap_without(&frames, &[missing]);
+    let syn_ack = 4 * 2 + 1;
+    let (code, report) = verify(&without(syn_ack), &[]);
+    let counts = ["syns_unseen", "one_way", "acked_unseen_bytes"].map(|field| number(&report, field));
+    assert_eq!((code, counts), (1, [1, 0, 0]), "{report}");
+    let reason = "the capture lacks SYNs or SYN-ACKs of connections, which both sides have named";
+    assert_eq!(report["verdict"], format!("not complete: {reason}"));
+    let text = words(&[("a.pcap", without(syn_ack))], &[]);
+    assert!(text.starts_with(&format!("NOT complete: {reason}\n")), "{text}");
+    assert!(text.contains("\n  handshakes                1  SYN or SYN-ACK not captured, though"), "{text}");
+    // The capture may have begun after its SYN.
+    let (code, report) = verify(&without(syn_ack - 1), &[]);
+    assert_eq!((code, number(&report, "syns_unseen")), (0, 0), "{report}");
+}
+
+#[test]
+fn a_capture_of_one_direction_says_so() {
+    let of_client = [
+        segment(0, true, [999, 0], SYN, 0),
+        segment(0, true, [1000, 5000], ACK, 200),
+        segment(0, true, [1200, 6000], FIN | ACK, 0),
+    ];
+    let file = pcap_without(&of_client, &[]);
+    let (code, report) = verify(&file, &[]);
+    let counts = ["one_way", "syns_unseen", "acked_unseen_bytes"].map(|field| number(&report, field));
+    assert_eq!((code, counts), (2, [1, 0, 0]), "{report}");
+    assert_eq!((&report["verdict"], &report["received"]), (&"nothing to judge by".into(), &0.into()));
+    let text = words(&[("a.pcap", file)], &[]);
+    assert!(text.contains("1 connection of which one direction is not in the capture"), "{text}");
+    // Counters of numbered frames are of captures that have some, or should.
+    assert!(!text.contains("  received ") && !text.contains("  unnumbered "), "{text}");
+    let expected = words(&[("a.pcap", pcap_without(&of_client, &[]))], &["--expect", "4"]);
+    assert!(expected.contains("  received                  0\n"), "{expected}");
+}
+
+#[test]
+fn a_wide_interval_leaves_two_digits() {
+    let missing: Vec<usize> = (100..331).map(|at| answer(1, at, 0)).collect();
+    let file = pcap_without(&traffic(1, 500), &missing);
+    let (_, report) = verify(&file, &[]);
+    let packets = report["missing"]["packets"].as_u64().unwrap();
+    assert!((231..235).contains(&packets), "for programs it is whole: {report}");
+    let text = words(&[("a.pcap", file)], &[]);
+    assert!(text.starts_with("incomplete: about 230 packets missing (95 %: "), "{text}");
+    assert!(text.contains("\n  tcp lost                230  "), "{text}");
+}
+
+#[test]
+fn a_loss_names_the_command_that_shows_each_connection() {
+    let lossy = || pcap_without(&traffic(6, 50), &[answer(6, 10, 0)]);
+    let next = "\n  connections   the missing bytes of each: quaff streams list ";
+    let text = words(&[("a b.pcap", lossy())], &["--salvage"]);
+    assert!(text.contains(&format!("{next}'a b.pcap' --salvage\n")), "{text}");
+    let [whole, injected] = [
+        words(&[("a.pcap", pcap_without(&traffic(6, 50), &[]))], &[]),
+        words(&[("a.pcap", lossy())], &["--inject-loss", "5"]),
+    ];
+    assert!(!whole.contains("streams list") && !injected.contains("streams list"), "{whole}{injected}");
+    let stdin = quaff(&["-"]).write_stdin(lossy()).output().unwrap();
+    let stdin = String::from_utf8(stdin.stdout).unwrap();
+    assert!(stdin.starts_with("incomplete: ") && !stdin.contains("streams list"), "{stdin}");
+}
+
+/// A file of another day, which has nothing to do with the first one.
+#[test]
+fn unrelated_files_have_no_worst_interval() {
+    let lossy = pcap_without(&traffic(6, 50), &[answer(6, 10, 0)]);
+    let others = [
+        segment(100, true, [999, 0], SYN, 0),
+        segment(100, false, [4999, 1000], SYN | ACK, 0),
+        segment(100, true, [1000, 5000], ACK, 200),
+        segment(100, false, [5000, 1200], ACK, 1000),
+        segment(100, true, [1200, 6000], ACK, 0),
+    ];
+    // 100 days, in ms.
+    let later = 100 * 86_400_000;
+    let mut other = pcap::file_header(Resolution::Nanoseconds, 0, 1).to_vec();
+    for (number, bytes) in others.iter().enumerate() {
+        let mut room = vec![0; 4096];
+        let written = pcap::record(&mut room, Resolution::Nanoseconds, &record(bytes, later + number));
+        other.extend(&room[..written]);
+    }
+    let alone = words(&[("a.pcap", lossy.clone())], &[]);
+    assert!(alone.contains("\n    worst       1 lost ("), "{alone}");
+    let both = words(&[("a.pcap", lossy), ("b.pcap", other)], &[]);
+    assert!(both.starts_with("incomplete: about 1 packet missing") && !both.contains("  worst "), "{both}");
+    assert!(both.contains("quaff streams list a.pcap b.pcap\n"), "{both}");
+}
+
 #[test]
 fn an_injected_loss_is_in_the_interval() {
     let frames = traffic(20, 250);
@@ -355,8 +459,9 @@ fn an_injected_loss_is_in_the_interval() {
             let tcp = &report["tcp"];
             let truth = tcp["injected"]["ratio"].as_f64().unwrap();
             let [low, high] = ["loss_low", "loss_high"].map(|field| tcp[field].as_f64().unwrap());
-            let found = number(&report, "acked_unseen_bytes") + number(&report, "fins_unseen");
-            assert_eq!(code, i32::from(found > 0));
+            let found =
+                ["acked_unseen_bytes", "fins_unseen", "syns_unseen"].map(|field| number(&report, field));
+            assert_eq!(code, i32::from(found != [0; 3]));
             assert!(truth > 0.0 && report["frames"] == frames.len(), "{report}");
             assert!(tcp["injected"]["seed"] == seed && high < 0.2, "{tcp}");
             hits += u32::from(low <= truth && truth <= high);
@@ -371,7 +476,7 @@ fn the_text_names_the_evidence() {
     let path = dir.path().join("a.pcap");
     std::fs::write(&path, pcap_without(&traffic(6, 50), &[answer(6, 10, 0), answer(6, 11, 0)])).unwrap();
     let print = |args: &[&str]| {
-        let output = quaff(args).arg(&path).output().unwrap();
+        let output = quaff(args).arg("a.pcap").current_dir(&dir).output().unwrap();
         assert!(output.stderr.is_empty(), "{output:?}");
         let text = String::from_utf8(output.stdout).unwrap();
         // The last line says how long it took.

@@ -4,7 +4,7 @@
 use super::report::{LossPlace, Missing, Report};
 use crate::moment;
 use quaff_stream::LossReport;
-use quaff_wire::format::{bytes, count};
+use quaff_wire::format::{bytes, count, supported};
 
 /// The share of lost packets above which a capture filter is as likely.
 const FILTERED: f64 = 0.5;
@@ -44,7 +44,10 @@ impl Missing {
             0 => {
                 format!("incomplete: {} mirrored {packets} missing, by {numbers},", count(self.packets))
             }
-            _ => format!("incomplete: about {} {packets} missing ({})", count(self.packets), self.interval()),
+            _ => {
+                let about = self.supported(self.packets);
+                format!("incomplete: about {about} {packets} missing ({})", self.interval())
+            }
         };
         if by_tcp > 0 {
             let (lossy, all) = (self.connections_with_loss, self.connections_with_evidence);
@@ -69,11 +72,16 @@ impl Missing {
     }
 
     fn interval(&self) -> String {
-        let low = count(self.packets_low);
+        let low = self.supported(self.packets_low);
         match self.packets_high {
-            Some(high) => format!("95 %: {low} to {}", count(high)),
+            Some(high) => format!("95 %: {low} to {}", self.supported(high)),
             None => format!("95 %: {low} or more"),
         }
+    }
+
+    /// A number of packets with the digits that the interval supports.
+    fn supported(&self, packets: u64) -> String {
+        count(supported(packets, self.packets, self.packets_low, self.packets_high))
     }
 }
 

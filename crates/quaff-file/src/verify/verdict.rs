@@ -1,7 +1,8 @@
 //! The verdict of a verification: the reasons against completeness, and all of it in one line.
 
 use super::report::{
-    ACKNOWLEDGED_MISSING, FINS_MISSING, LEAPS, MIRRORED_MISSING, Missing, NUMBERS_MISSING, Report, UNTRACKED,
+    ACKNOWLEDGED_MISSING, FINS_MISSING, LEAPS, MIRRORED_MISSING, Missing, NUMBERS_MISSING, Report,
+    SYNS_MISSING, UNTRACKED,
 };
 use super::sequence::StreamEnd;
 use quaff_stream::proof::Numbers;
@@ -35,6 +36,7 @@ impl Report {
             (by_tcp(loss.acked_unseen_bytes), ACKNOWLEDGED_MISSING),
             (by_tcp(mirrored), MIRRORED_MISSING),
             (!has_numbers && is_undecided, NUMBERS_MISSING),
+            (by_tcp(loss.syns_unseen), SYNS_MISSING),
             (by_tcp(loss.fins_unseen), FINS_MISSING),
             (by_tcp(loss.leaps_confirmed), LEAPS),
             (by_tcp(loss.untracked_bytes), UNTRACKED),
@@ -148,6 +150,17 @@ mod tests {
     }
 
     #[test]
+    fn a_wide_interval_leaves_two_digits() {
+        let mut found = report(13_827, None);
+        found.tcp.loss.lost_packets_low = 310;
+        found.tcp.loss.lost_packets_high = Some(42_193);
+        let found = found.judge();
+        let words = "incomplete: about 14,000 packets missing (95 %: 310 to 42,000) in 2 of 3 connections";
+        assert!(found.verdict.starts_with(words), "{}", found.verdict);
+        assert_eq!(found.missing.expect("packets are missing").packets, 13_827, "for programs it is whole");
+    }
+
+    #[test]
     fn without_loss_it_is_complete_as_far_as_can_be_known() {
         let found = report(0, Some(0));
         assert_eq!(found.verdict, "complete as far as can be known (3 flows with evidence)");
@@ -183,8 +196,12 @@ mod tests {
 
     #[test]
     fn data_that_cannot_be_followed_are_not_complete() {
-        let fields: [fn(&mut LossReport) -> &mut u64; 3] =
-            [|it| &mut it.fins_unseen, |it| &mut it.leaps_confirmed, |it| &mut it.untracked_bytes];
+        let fields: [fn(&mut LossReport) -> &mut u64; 4] = [
+            |it| &mut it.syns_unseen,
+            |it| &mut it.fins_unseen,
+            |it| &mut it.leaps_confirmed,
+            |it| &mut it.untracked_bytes,
+        ];
         for field in fields {
             let mut found = report(0, None);
             *field(&mut found.tcp.loss) = 1;
@@ -222,7 +239,7 @@ mod tests {
                 NumberReport { sources: 1, lost: 7, first_loss_ns, last_loss_ns, ..NumberReport::default() };
         };
         let words = with(100, 3, mirrored).verdict;
-        let expected = "incomplete: about 107 packets missing (95 %: 57 to 207) in 2 of 3 connections and 7 by the numbers \
+        let expected = "incomplete: about 110 packets missing (95 %: 57 to 210) in 2 of 3 connections and 7 by the numbers \
                         of a mirror between 2023-11-14T22:13:20.000Z and 2023-11-14T22:13:23.000Z;";
         assert!(words.starts_with(expected), "{words}");
         let rtp = |it: &mut Report| {

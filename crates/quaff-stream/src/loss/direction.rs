@@ -63,7 +63,7 @@ const LOST: u32 = 64;
 /// Its first segment was not a SYN.
 const MIDSTREAM: u32 = 128;
 /// A segment of its sender was captured.
-const SENT: u32 = 256;
+pub(super) const SENT: u32 = 256;
 /// `acked` is beyond all numbers that the sender has named.
 const BEYOND: u32 = 512;
 /// `acked` follows `top` at a distance: there was no acknowledgment for 1 GiB.
@@ -78,7 +78,7 @@ const NAMED: u32 = 1 << 14;
 /// Data were captured in a segment without SYN and FIN.
 const DATA: u32 = 1 << 15;
 /// Both ends have named the begin, or it is that of the first segment seen.
-const AGREED: u32 = 1 << 16;
+pub(super) const AGREED: u32 = 1 << 16;
 /// The receiver has named a number beyond all of the sender's twice: it is no stray.
 const CONFIRMED: u32 = 1 << 17;
 /// `named` is a single byte beyond a hole: a keep-alive with other numbers, unless its sender continues after it.
@@ -86,6 +86,10 @@ const ONE: u32 = 1 << 18;
 /// A second packet has named the begin; the second flag: one has named another begin before that.
 const NAMED_TWICE: u32 = 1 << 19;
 const DISPUTED: u32 = 1 << 20;
+/// Before it has begun: the capture has lasted for long enough to have its SYN.
+pub(super) const WATCHED: u32 = 1 << 21;
+/// Its SYN or SYN-ACK should have been captured, and was not.
+const SYN_LACKING: u32 = 1 << 22;
 
 /// The state of one direction.
 #[derive(Debug, Clone, Copy, Default)]
@@ -264,7 +268,7 @@ impl Direction {
     pub(super) fn doubt(&mut self, cx: &mut Context) {
         if self.is_started() && self.flags & (SYN_SEEN | MIDSTREAM) == 0 {
             self.discard(cx);
-            self.flags |= MIDSTREAM | AGREED;
+            self.flags = self.flags & !SYN_LACKING | MIDSTREAM | AGREED;
             self.unsettle(cx.now_ns);
         }
     }
@@ -279,6 +283,24 @@ impl Direction {
     /// Notes a late or repeated SYN of a direction that has started.
     pub(super) fn note_syn(&mut self) {
         self.flags |= if self.has(MIDSTREAM) { 0 } else { SYN_SEEN | NAMED_TWICE };
+        self.flags &= !SYN_LACKING;
+    }
+
+    /// Notes before it begins that the capture has lasted for long enough to have its SYN.
+    pub(super) fn watch(&mut self) {
+        self.flags |= WATCHED;
+    }
+
+    /// Notes that its SYN or SYN-ACK is missing, unless that comes later.
+    pub(super) fn note_missing_syn(&mut self) {
+        self.flags |= SYN_LACKING;
+    }
+
+    /// True if both ends have named a SYN or SYN-ACK that was not captured: the sender by what it sent after it, the
+    /// receiver by an acknowledgment.
+    pub(super) fn lacks_syn(&self) -> bool {
+        const NAMED_BY_BOTH: u32 = SYN_LACKING | AGREED | SENT | ACK_SEEN;
+        self.flags & (NAMED_BY_BOTH | SYN_SEEN) == NAMED_BY_BOTH
     }
 
     /// Starts at a number that a SYN or SYN-ACK has named. Earlier acknowledgments may belong to another connection.

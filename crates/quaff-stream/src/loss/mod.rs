@@ -30,7 +30,7 @@ pub use report::{FlowLoss, InterfaceLoss, Interval, LossReport};
 use crate::attempt::Attempt;
 use crate::event::Sender;
 use crate::key::Key;
-use direction::{ACK_SEEN, Context, Direction, Ended, SYN_SEEN};
+use direction::{ACK_SEEN, AGREED, Context, Direction, Ended, SENT, SYN_SEEN, WATCHED};
 use holes::Holes;
 use quaff_wire::add_each;
 use quaff_wire::flow::{FlowPacket, NoFlow};
@@ -41,6 +41,9 @@ use table::{Connection, Table};
 
 /// Time by which the packets of a connection may be out of order.
 const DISORDER_NS: u64 = 1_000_000_000;
+/// Time after which an unanswered SYN has been repeated (RFC 6298: 1 s; before it 3 s, RFC 1122): in a capture that has
+/// lasted for as long, the SYN before a SYN-ACK should be there.
+const SYN_REPEAT_NS: u64 = 3_000_000_000;
 /// Maximum number of connections that a report lists.
 const WORST_MAX: usize = 16;
 /// Number of attempts, of different connections, that are remembered: see [`Attempt`].
@@ -78,6 +81,7 @@ pub struct LossMeter {
     holes: Holes,
     sums: Sums,
     attempts: Attempts,
+    watch: Watch,
     /// Directions with evidence, and connections whose only evidence is that of directions without data.
     directions: u64,
     bare_flows: u64,
@@ -94,6 +98,7 @@ impl LossMeter {
             holes: Holes::default(),
             sums: Sums::default(),
             attempts: Attempts::default(),
+            watch: Watch::default(),
             directions: 0,
             bare_flows: 0,
             bare_lossy: 0,
@@ -168,6 +173,7 @@ impl LossMeter {
     /// Processes a packet that was read; `is_copy`: it is a copy of an earlier one.
     #[inline]
     pub(crate) fn take(&mut self, read: &Read, time_ns: u64, is_copy: bool) {
+        self.watch.note(time_ns);
         let place = match self.table.find(&read.key, read.hash, read.likely) {
             Some(place) => place,
             None => self.begin(read.key, time_ns),
@@ -197,7 +203,13 @@ impl LossMeter {
             self.end(place);
             self.table.remove(place);
         });
-        self.table.insert(Connection { key, last_ns: time_ns, is_used: true, ..Connection::default() })
+        let place =
+            self.table.insert(Connection { key, last_ns: time_ns, is_used: true, ..Connection::default() });
+        // The SYN of a connection that left a full table may have been captured.
+        if self.watch.is_long(time_ns) && self.sums.found.evicted == 0 {
+            self.table.get_mut(place).directions.iter_mut().for_each(Direction::watch);
+        }
+        place
     }
 
     #[inline]
@@ -308,6 +320,8 @@ impl LossMeter {
             connection.directions.iter_mut().for_each(|direction| direction.discard(cx));
             return;
         }
+        cx.sums.found.one_way += u64::from(connection.is_one_way());
+        cx.sums.found.syns_unseen += u64::from(connection.lacks_syn());
         let both = connection.directions.each_mut().map(|direction| direction.finish(cx));
         let lost_bytes = connection.lost_bytes.saturating_add(cx.lost_bytes);
         let has_evidence = lost_bytes > 0 || both.iter().any(|one| one.has_evidence);
@@ -406,6 +420,29 @@ fn flow_loss(key: &Key, both: &[Ended; 2], lost_bytes: u64) -> FlowLoss {
     }
 }
 
+/// The time for which packets have come, without a pause that may be one between two captures.
+#[derive(Debug, Default)]
+struct Watch {
+    /// Times of the first packet after a pause, and of the latest one, ns since 1970.
+    since_ns: u64,
+    last_ns: u64,
+}
+
+impl Watch {
+    #[inline]
+    fn note(&mut self, time_ns: u64) {
+        if time_ns.abs_diff(self.last_ns) > SYN_REPEAT_NS {
+            self.since_ns = time_ns;
+        }
+        self.last_ns = time_ns;
+    }
+
+    /// True if the capture has lasted for so long that it has each SYN whose answer comes now.
+    fn is_long(&self, time_ns: u64) -> bool {
+        time_ns.saturating_sub(self.since_ns) >= SYN_REPEAT_NS
+    }
+}
+
 /// The latest attempts; one of a connection with the same place in the list displaces another.
 #[derive(Debug)]
 struct Attempts(Vec<Option<(u32, Attempt)>>);
@@ -463,13 +500,23 @@ impl Connection {
             }
             true => {}
             false if is_syn => own.begin(sequence, SYN_SEEN, segment.time_ns),
-            false => own.begin_midstream(sequence, segment.time_ns),
+            false => {
+                own.begin_midstream(sequence, segment.time_ns);
+                // It answers a SYN, after its SYN-ACK.
+                if is_ack && other.has(SYN_SEEN) && other.may_have_sent(segment.acknowledgment) {
+                    own.note_missing_syn();
+                }
+            }
         }
         own.note_sent(segment.origin.interface);
         // A SYN-ACK names the number of the SYN, as does the first segment after it.
         let is_client = own.has(SYN_SEEN) && !is_syn;
         if is_ack && !other.is_started() && (is_syn || is_client) {
+            let is_missing = if is_syn { other.has(WATCHED) } else { own.may_have_sent(sequence) };
             other.begin(segment.acknowledgment, ACK_SEEN, segment.time_ns);
+            if is_missing {
+                other.note_missing_syn();
+            }
         } else if is_ack && own.is_near(sequence) {
             other.acknowledge(segment.acknowledgment, is_established, cx);
         }
@@ -478,6 +525,20 @@ impl Connection {
             return;
         }
         own.take(sequence, segment.bytes, segment.flags, cx);
+    }
+
+    /// True if one direction alone was captured, and acknowledges the other.
+    fn is_one_way(&self) -> bool {
+        let [one, other] = &self.directions;
+        let is_alone =
+            |own: &Direction, unseen: &Direction| own.has(SENT) && !unseen.has(SENT) && unseen.has(ACK_SEEN);
+        is_alone(one, other) || is_alone(other, one)
+    }
+
+    /// True if its SYN or SYN-ACK is missing, and what follows that goes with the other one of the two.
+    fn lacks_syn(&self) -> bool {
+        let [one, other] = &self.directions;
+        one.lacks_syn() && other.has(AGREED) || other.lacks_syn() && one.has(AGREED)
     }
 
     /// True if Zeek would examine acknowledgments: both SYNs were captured, and no end.

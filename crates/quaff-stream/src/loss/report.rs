@@ -1,6 +1,7 @@
 //! The evidence of a capture's loss as plain data.
 
 use crate::key::Ends;
+use quaff_wire::format::supported;
 use serde::Serialize;
 
 /// The evidence in the TCP connections of a capture.
@@ -14,6 +15,8 @@ pub struct LossReport {
     pub flows_with_loss: u64,
     /// Directions with either data or acknowledgments captured, but not both.
     pub one_sided: u64,
+    /// Connections of which one direction alone was captured, and acknowledges the other.
+    pub one_way: u64,
     /// Directions whose SYN was not captured.
     pub midstream: u64,
     /// Connections with fragments, truncated headers, or packets out of time order; excluded.
@@ -60,6 +63,8 @@ pub struct LossReport {
     pub leaps_confirmed: u64,
     /// FINs that both endpoints have named but that were not captured.
     pub fins_unseen: u64,
+    /// SYNs and SYN-ACKs of the same kind, one for each connection.
+    pub syns_unseen: u64,
     /// Acknowledgments more than 128 MiB away.
     pub acks_ignored: u64,
     /// As `capture-loss.zeek` counts: acknowledgments, those of bytes not seen, and their ratio.
@@ -75,6 +80,13 @@ pub struct LossReport {
     pub interfaces: Vec<InterfaceLoss>,
     /// The connections with the most lost packets, worst first, at most 16.
     pub worst: Vec<FlowLoss>,
+}
+
+impl LossReport {
+    /// A number of lost packets, with the digits that the interval of the estimate supports.
+    pub fn supported(&self, packets: u64) -> u64 {
+        supported(packets, self.acked_unseen_packets_estimate, self.lost_packets_low, self.lost_packets_high)
+    }
 }
 
 /// The evidence of one interface.

@@ -9,6 +9,7 @@ mod exhaustive;
 mod fragment_cases;
 mod fragment_model;
 mod fragments;
+mod handshakes;
 mod interval;
 mod loss;
 mod model;

@@ -48,7 +48,8 @@ fn packets(path: &Path) -> Vec<Captured> {
 }
 
 fn is_accused(report: &LossReport) -> bool {
-    report.acked_unseen_bytes + report.fins_unseen + report.leaps_confirmed + report.untracked_bytes > 0
+    let packets = report.fins_unseen + report.syns_unseen;
+    report.acked_unseen_bytes + packets + report.leaps_confirmed + report.untracked_bytes > 0
 }
 
 fn measure<'a>(packets: impl Iterator<Item = &'a Captured>) -> LossReport {

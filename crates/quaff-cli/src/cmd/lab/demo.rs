@@ -269,7 +269,7 @@ impl Demo {
     fn verify(&self) {
         let files = self.last.as_ref().and_then(|dir| dir.files().ok()).unwrap_or_default();
         show::print_styled(&self.style.strong("quaff verify, on the last file that quaff wrote"));
-        if let Err(error) = verify::check(&files, quaff_file::verify::Options::default(), false, None) {
+        if let Err(error) = verify::check(&files, quaff_file::verify::Options::default(), false, None, None) {
             show::message(&format!("{error:#}"));
         }
     }

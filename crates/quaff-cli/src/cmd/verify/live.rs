@@ -76,7 +76,7 @@ pub(super) fn run(args: &Args, interface: &str) -> anyhow::Result<Exit> {
     shell.notes(&proof.notes);
     shell.begun(true);
     let report = shell.run(Running { proof, last: Instant::now(), before: Seen::default() })?;
-    let exit = conclude(&report, &report.outcome, args.report.json, |out| print(out, &report))?;
+    let exit = conclude(&report, &report.outcome, args.report.json, |out| print(out, &report, None))?;
     write_page(page, &[PathBuf::from(interface)], &report)?;
     Ok(if report.outcome.error.is_some() { Exit::judged(None) } else { exit })
 }

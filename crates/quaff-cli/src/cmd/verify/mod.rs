@@ -23,6 +23,7 @@ use quaff_file::read;
 use quaff_file::verify::against::{Matched, Options as Against};
 use quaff_file::verify::{self, Injection, Options, Progress};
 use quaff_wire::fingerprint::Mask;
+use quaff_wire::printable::quote_path;
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -52,6 +53,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         found: Arc::new(found.in_folders),
         ..read::Options::default()
     };
+    let next = next_command(&args);
     let written = args.html.as_deref().map(WrittenFile::open).transpose()?;
     if !*args.no_sandbox {
         let page: Vec<_> = args.html.iter().map(PathBuf::as_path).collect();
@@ -64,7 +66,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
                 Injection { share, burst, seed }
             });
             let options = Options { from_first: args.from_first, expect: args.expect, inject, reading };
-            return check(&files, options, args.report.json, written);
+            return check(&files, options, args.report.json, written, next.as_deref());
         }
         let snaplen = args.snaplen.map(|bytes| bytes as usize);
         let mask = Mask { macs: args.ignore_macs, ttl: args.ignore_ttl, snaplen };
@@ -101,17 +103,36 @@ impl Product for Checking {
     }
 }
 
-/// Verifies `files` and prints the result.
+/// Files that the next command names one by one; of more the first and the last.
+const FILES_SHOWN: usize = 4;
+
+/// The command that shows the missing bytes of each connection in the same files; `None` if it would not find them.
+fn next_command(args: &Args) -> Option<String> {
+    let named = args.input.named();
+    if args.inject_loss.is_some() || named.iter().any(|path| path.as_os_str() == "-") {
+        return None;
+    }
+    let path = |file: &PathBuf| quote_path(&file.display().to_string());
+    let files: Vec<String> = match named {
+        [first, .., last] if named.len() > FILES_SHOWN => vec![path(first), "…".into(), path(last)],
+        files => files.iter().map(path).collect(),
+    };
+    let salvage = if *args.salvage { " --salvage" } else { "" };
+    Some(format!("quaff streams list {}{salvage}", files.join(" ")))
+}
+
+/// Verifies `files` and prints the result, with the `next` command where connections lack data.
 pub(crate) fn check(
     files: &[PathBuf],
     options: Options,
     json: bool,
     html: Option<WrittenFile>,
+    next: Option<&str>,
 ) -> anyhow::Result<Exit> {
     let bar = bar(files);
     let report = verify::verify(files, options, |progress| tick(&bar, progress));
     bar.finish_and_clear();
-    let exit = conclude(&report, &report.outcome, json, |out| print(out, &report))?;
+    let exit = conclude(&report, &report.outcome, json, |out| print(out, &report, next))?;
     write_page(html, files, &report)?;
     Ok(exit)
 }

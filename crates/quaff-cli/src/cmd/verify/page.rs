@@ -84,7 +84,7 @@ fn findings(report: &Report) -> Vec<String> {
     if let Some(words) = loss_words(loss) {
         all.push(format!(
             "Lost by TCP: {}, {words}.",
-            show::number_of(loss.acked_unseen_packets_estimate, "packet")
+            show::number_of(loss.supported(loss.acked_unseen_packets_estimate), "packet")
         ));
     }
     if let Some(worst) = loss.worst.first() {

@@ -6,7 +6,8 @@ use crate::show::{self, name};
 use quaff_file::verify::{self, Gap, Report, StreamEnd};
 use std::fmt::Write;
 
-pub(super) fn print(out: &mut impl Write, report: &Report) -> std::fmt::Result {
+/// Prints the report; `next` is the command that shows what each connection lacks, for those that lack data.
+pub(super) fn print(out: &mut impl Write, report: &Report, next: Option<&str>) -> std::fmt::Result {
     let has_numbers = report.has_numbers();
     match report.outcome.is_judged {
         true if has_numbers => {
@@ -26,8 +27,11 @@ pub(super) fn print(out: &mut impl Write, report: &Report) -> std::fmt::Result {
     if report.outcome.frames == 0 {
         return Ok(());
     }
-    if has_numbers || report.witnesses() == 0 {
+    if has_numbers {
         print_numbers(out, report)?;
+    }
+    if let Some(command) = next.filter(|_| !has_numbers && report.tcp.loss.acked_unseen_bytes > 0) {
+        line(out, "connections", &format!("the missing bytes of each: {command}"))?;
     }
     tcp::print(out, &report.tcp)?;
     numbers::print(out, &report.numbers)?;
