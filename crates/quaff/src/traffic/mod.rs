@@ -6,6 +6,7 @@
 //! | `part` | the packets of a part of a file, counted on one thread by their own bytes |
 //! | `counters` | the counts of all parts, in the order of the packets, and their sums |
 //! | `conversations` | packets by pairs of IP addresses, and the hosts |
+//! | `firsts` | the segments by which attempts to connect are judged |
 //! | `handshakes`, `dns` | requests that wait for their answer |
 //! | `tables` | sums by key, and values that wait, within limits |
 //! | `times` | times of packets, and of copies and early answers |
@@ -18,6 +19,7 @@
 mod conversations;
 mod counters;
 mod dns;
+mod firsts;
 mod handshakes;
 mod part;
 mod report;
