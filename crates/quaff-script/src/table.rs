@@ -213,6 +213,21 @@ mod tests {
     }
 
     #[test]
+    fn the_client_is_the_receiver_of_an_answer_that_comes_first() {
+        let client = |protocol, port, flags| {
+            let key = key(protocol, port);
+            let from_server = [key.1[1], key.1[0]];
+            let packet = Numbers { flags, ..Numbers::default() };
+            Begin::default().client_and_server(&key, from_server, &packet)[0].port()
+        };
+        assert_eq!(
+            [client(6, 4711, SYN | ACK), client(6, 40_000, ACK), client(17, 40_000, 0)],
+            [4711, 40_000, 40_000]
+        );
+        assert_eq!([client(6, 4711, ACK), client(6, 40_000, SYN), client(17, 4711, 0)], [80; 3]);
+    }
+
+    #[test]
     fn flows_end_by_time_and_after_both_ends() {
         let mut table = FlowTable::new();
         let udp = table.insert(key(17, 1), Begin::default(), 0, "udp");

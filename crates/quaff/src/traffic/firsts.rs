@@ -80,8 +80,7 @@ mod tests {
             let [from, to] = if *is_server { [ENDS[1], ENDS[0]] } else { ENDS };
             let ports = [from.1, to.1].map(u16::to_be_bytes).concat();
             let tcp = [&ports[..], &[0; 8], &[0x50, *flags, 0xff, 0xff], &[0; 4]].concat();
-            let frame =
-                build::ethernet(&[], 0x0800, &build::ipv4(from.0.into(), to.0.into(), 6, &[], &tcp));
+            let frame = build::ethernet(&[], 0x0800, &build::ipv4(from.0.into(), to.0.into(), 6, &[], &tcp));
             firsts.takes(&FlowPacket::read(&frame, frame.len() as u32, 1).expect("a segment"))
         };
         packets.iter().map(takes).collect()

@@ -111,7 +111,10 @@ fn stream_words(streams: &StreamSums) -> String {
         (streams.datagrams.incomplete, "datagrams missing: not all of their fragments came"),
         (streams.ignored.truncated, "packets with cut headers"),
         (streams.connections.before_capture(), "directions began before the capture"),
-        (streams.connections.syns_missing, "directions whose SYN is missing: that of the other side is there"),
+        (
+            streams.connections.syns_missing,
+            "directions whose SYN is missing: that of the other side is there",
+        ),
         (streams.connections.evicted, "connections ended early: too many at a time"),
     ];
     show::counted("  ", counts)

@@ -231,8 +231,7 @@ mod tests {
     #[test]
     fn the_end_is_the_word_that_says_most() {
         use EndReason::{Cutoff, Fin, Finished, Reset};
-        let [both, none, one_way] =
-            [Presence::Captured, Presence::Absent, Presence::Acknowledged].map(Some);
+        let [both, none, one_way] = [Presence::Captured, Presence::Absent, Presence::Acknowledged].map(Some);
         for (ends, answer, expected) in [
             ([Some(Fin), Some(Fin)], both, "fin"),
             ([Some(Fin), None], none, "fin"),
