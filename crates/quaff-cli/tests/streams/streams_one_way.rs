@@ -163,6 +163,18 @@ fn the_client_of_a_connection_from_before_the_capture_is_that_of_flows() {
     assert_eq!((&of_first["client_port"], &of_first["server_port"]), (&40_001.into(), &80.into()));
 }
 
+#[test]
+fn an_application_that_begins_with_a_greeting_is_known_to_the_list_and_to_flows() {
+    let dir = folder();
+    let mut capture = Capture::new();
+    capture.client.1 = 40_001;
+    capture.connection_greeted(b"* OK IMAP4Rev1 ready\r\n", b"a1 CAPABILITY\r\n");
+    let input = capture.write(&dir);
+    assert_eq!(listed(&input).0[0]["application"], "imap");
+    let report = json(&["flows", "report", &input, "--by", "application", "--json"]);
+    assert_eq!(report["by"][0]["rows"][0]["name"], "imap", "{report}");
+}
+
 /// tshark counts 98 streams of a SYN alone outside of tunnels, and 112 in which the client alone continues.
 #[test]
 fn both_commands_count_the_same_connections_without_an_answer() {
