@@ -1,5 +1,5 @@
-//! What `quaff streams list`, `follow`, `quaff flows report` and `quaff info --traffic` say of one connection: the same,
-//! also if the capture lacks the answer to its SYN, one of its directions, or its begin.
+//! `quaff streams list`, `follow`, `quaff flows report` and `quaff info --traffic` say the same of a connection, also if
+//! the capture lacks the answer to its SYN, one of its directions, or its begin.
 
 use crate::capture::{ACK, Capture, FIN, RST, SERVER_ADDRESS, SYN};
 use crate::support::{QUAFF, folder};
@@ -32,8 +32,8 @@ fn listed(input: &str) -> (Vec<Value>, String) {
     (rows, text(&done.stderr))
 }
 
-/// Attempts to connect, one for each client's port from 40,001: without the SYN-ACK, with the client alone, with the SYN
-/// alone, refused, and reset after the client has acknowledged an answer that is not there.
+/// Attempts to connect, one for each client's port from 40,001: without the SYN-ACK, with the client alone, with the
+/// SYN alone, refused, and reset after the client has acknowledged an answer that is not there.
 fn attempts() -> Capture {
     let mut capture = Capture::new();
     let syn = |capture: &mut Capture, port| {

@@ -1,5 +1,5 @@
-//! Protocols that begin with a line of text of the server: IMAP by that alone, POP, SMTP and FTP by the first command of
-//! the client too, since other protocols have such lines. Names are those of the hierarchy of `quaff-wire`.
+//! Protocols that begin with a line of text of the server: IMAP by that alone, POP, SMTP and FTP by the first command
+//! of the client too, since other protocols have such lines. Names are those of the hierarchy of `quaff-wire`.
 
 /// The protocol of a conversation whose sides begin with these bytes. If the source is uncertain, either may be the
 /// server.

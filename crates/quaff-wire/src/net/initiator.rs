@@ -6,7 +6,7 @@
 //! |---|---|
 //! | SYN without ACK | its sender |
 //! | SYN with ACK | its receiver |
-//! | from the port of a service to an ephemeral one | its receiver: the packet is an answer, and the question was not captured |
+//! | from the port of a service to an ephemeral one | its receiver: the question was not captured |
 //! | any other | its sender |
 
 use super::agreement::{ACK, SYN};

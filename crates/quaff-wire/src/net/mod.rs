@@ -5,7 +5,7 @@
 //! and fingerprints share it. Tunnels are not entered: `tunnel` does that. A truncated or damaged frame has the layers
 //! before the damage. Nothing here panics, copies or allocates.
 //!
-//! [`agreement`] has the rules by which connections of TCP begin and end, [`initiator`] the one by which one end of a
+//! [`agreement`] has the rules by which connections of TCP begin and end, [`initiator()`] the one by which one end of a
 //! conversation is its client.
 
 pub mod agreement;

@@ -12,7 +12,7 @@
 use super::tables::{Servers, Waiting};
 use super::times::{COPY_NS, EARLY_NS, are_within, between, is_near_end, may_be_early};
 use quaff_file::{Histogram, Quantiles};
-use quaff_wire::net::agreement::{ACK, Numbers, Opening, SYN};
+use quaff_wire::net::agreement::{ACK, Numbers, Opening, RST, SYN};
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::net::SocketAddr;
@@ -204,12 +204,15 @@ impl TcpServer {
 impl Handshakes {
     /// Takes the next segment.
     pub(super) fn take(&mut self, segment: &HandshakeSegment) {
+        if segment.numbers.flags & (SYN | RST) == 0 {
+            self.note(segment);
+            return;
+        }
         self.latest_ns = self.latest_ns.max(segment.time_ns);
         let now_ns = segment.time_ns.or(self.latest_ns);
-        match segment.numbers.flags & (SYN | RST) {
-            0 => self.note(segment),
-            _ if segment.numbers.is_syn() => self.begin(segment, now_ns),
-            _ => self.answer(segment, now_ns),
+        match segment.numbers.is_syn() {
+            true => self.begin(segment, now_ns),
+            false => self.answer(segment, now_ns),
         }
     }
 
@@ -356,7 +359,6 @@ impl Fates {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quaff_wire::net::agreement::RST;
     use std::net::Ipv4Addr;
 
     const MS: u64 = 1_000_000;
