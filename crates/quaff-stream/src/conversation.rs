@@ -93,7 +93,7 @@ impl Conversation {
         half.has(SYN_SEEN)
     }
 
-    /// What was captured of this host.
+    /// The presence of this host in the capture.
     pub(crate) fn presence(&self, sender: Sender) -> Presence {
         let half = if sender == Sender::A { &self.a } else { &self.b };
         match (half.is_started(), half.is_named()) {

@@ -26,7 +26,7 @@ impl Sender {
     }
 }
 
-/// What a capture has of the segments of one end of a connection.
+/// The segments of one end of a connection in a capture.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Presence {
     /// Nothing, except perhaps a reset.

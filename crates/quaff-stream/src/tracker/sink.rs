@@ -25,7 +25,7 @@ pub struct Closed {
     pub client: Option<Sender>,
     /// True for each endpoint whose SYN was captured: A, B.
     pub syns: [bool; 2],
-    /// What was captured of each endpoint: A, B.
+    /// The segments of each endpoint in the capture: A, B.
     pub presence: [Presence; 2],
     /// The host whose reset ended it.
     pub reset_by: Option<Sender>,

@@ -8,7 +8,7 @@
 //! | acknowledgment of what a sender in SYN-SENT has not sent | none: it is answered by a reset (RFC 9293, 3.10.7.3) |
 //! | acknowledgment in a segment far outside the window | none: the receiver drops the segment (RFC 9293, 3.10.7.4) |
 //! | acknowledgment below an earlier one | it counts: a receiver takes none back, so the earlier one was a stray |
-//! | SYN whose answer was not captured | answered, if its sender goes on with ACK, or the other end acknowledges it |
+//! | SYN whose answer was not captured | answered, if its sender continues with ACK, or the other end acknowledges it |
 //! | reset elsewhere than at the next byte | none (RFC 5961, 3.2) |
 //! | reset at the next byte | the end, unless bytes that came after it are acknowledged: then its receiver ignored it |
 //! | first segment of a connection from before the capture | the start, unless the other end acknowledges a lower one |
