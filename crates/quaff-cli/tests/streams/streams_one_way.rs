@@ -96,7 +96,7 @@ fn a_connection_whose_answer_is_not_in_the_capture_is_not_unanswered() {
     }
 }
 
-/// A capture that has begun later says so of both sides, as before.
+/// Of a capture that has begun later, both sides are from before it.
 #[test]
 fn a_connection_from_before_the_capture_has_directions_that_began_there() {
     let dir = folder();
