@@ -1,9 +1,10 @@
-//! Recognizes the application of a flow by the first bytes of its payload: TLS, HTTP, DNS, QUIC, SSH, and what runs
-//! over TLS and QUIC by the protocols that the client offers.
+//! Recognizes the application of a flow by the first bytes of its payload: TLS, HTTP, DNS, QUIC, SSH, IMAP, POP, SMTP,
+//! FTP, and what runs over TLS and QUIC by the protocols that the client offers.
 //!
 //! | module | task |
 //! |---|---|
 //! | [`alpn`] | applications by ALPN protocol id |
+//! | [`greeting`] | protocols that begin with a line of the server |
 //! | [`quic`] | the ClientHello in QUIC Initial packets |
 //! | [`recognizer`] | one conversation, for readers that meter no flows |
 //!
@@ -13,6 +14,7 @@
 //! decrypted, except packets whose keys are public by RFC.
 
 mod alpn;
+mod greeting;
 mod quic;
 mod recognizer;
 
@@ -33,7 +35,7 @@ const DNS_PORTS: [u16; 2] = [53, 5353];
 /// Addresses in DNS answers that a record has at most: an answer rarely has more than eight, of two types.
 const ADDRESSES_MAX: usize = 16;
 /// Protocols that are recognized by their first bytes.
-const PROTOCOLS: [&str; 5] = ["tls", "quic", "dns", "http", "ssh"];
+const PROTOCOLS: [&str; 9] = ["tls", "quic", "dns", "http", "ssh", "imap", "pop", "smtp", "ftp"];
 
 impl Application {
     /// The application with this name, in a flow of this IP protocol; `None` for an unknown name.
@@ -96,6 +98,7 @@ pub(crate) fn application(
             let name = [forward, reverse].into_iter().find_map(|bytes| dns_name(bytes.get(2..)?));
             name.and_then(|name| found("dns", Some(name)))
         }
+        TCP => greeting::protocol(forward, reverse).and_then(|protocol| found(protocol, None)),
         UDP if is_dns => {
             [forward, reverse].into_iter().find_map(dns_name).and_then(|name| found("dns", Some(name)))
         }

@@ -8,11 +8,7 @@ use crate::plan::MeterPlan;
 use crate::record::{EndReason, InitiatorRule};
 use crate::table::{Hot, State};
 use quaff_wire::net::agreement::{ACK, FIN, RST, SYN};
-
-/// Ports below this are services; ports from `EPHEMERAL_PORTS` on are ephemeral (Linux's default; IANA's 49152 is above
-/// it).
-const SERVICE_PORTS: u16 = 1024;
-const EPHEMERAL_PORTS: u16 = 32768;
+use quaff_wire::net::{self, InitiatorEvidence};
 
 /// The times at which the conversation and its piece are due, packet time in ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,15 +97,14 @@ pub(crate) fn initiator(packet: &Headers, plan: &MeterPlan) -> (InitiatorRule, b
     if let Some(is_reply) = packet.of.is_icmp_reply {
         return (InitiatorRule::Icmp, sender != is_reply);
     }
-    match packet.tcp_flags & (SYN | ACK) {
-        SYN => return (InitiatorRule::Syn, sender),
-        flags if flags == SYN | ACK => return (InitiatorRule::SynAck, !sender),
-        _ => {}
-    }
-    match packet.of.key.ports(sender) {
-        [from, to] if from < SERVICE_PORTS && to >= EPHEMERAL_PORTS => (InitiatorRule::Ports, !sender),
-        _ => (InitiatorRule::First, sender),
-    }
+    let (evidence, is_sender) = net::initiator(packet.tcp_flags, packet.of.key.ports(sender));
+    let rule = match evidence {
+        InitiatorEvidence::Syn => InitiatorRule::Syn,
+        InitiatorEvidence::SynAck => InitiatorRule::SynAck,
+        InitiatorEvidence::Ports => InitiatorRule::Ports,
+        InitiatorEvidence::First => InitiatorRule::First,
+    };
+    (rule, sender == is_sender)
 }
 
 /// Adds a packet to its flow.

@@ -4,8 +4,8 @@
 //! Time is packet time. The table is bounded: if it is full, the flow that would expire first ends early.
 
 use quaff_stream::tracker::Ends;
-use quaff_wire::net::TCP;
-use quaff_wire::net::agreement::{ACK, Connection, Numbers, SYN};
+use quaff_wire::net::agreement::{Connection, Numbers};
+use quaff_wire::net::{TCP, initiator};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
@@ -55,11 +55,11 @@ pub(crate) struct Begin {
 impl Begin {
     /// The client and the server of a flow whose first packet is from the first of `ends`.
     pub(crate) fn client_and_server(&self, key: &FlowKey, ends: Ends, packet: &Numbers) -> Ends {
-        let is_answer = key.0 == TCP && packet.flags & (SYN | ACK) == SYN | ACK;
+        let flags = if key.0 == TCP { packet.flags } else { 0 };
+        let (_, is_sender) = initiator(flags, ends.map(|end| end.port()));
         let is_of_second = match self.client {
             Some(is_high) => key.1[usize::from(is_high)] != ends[0],
-            // If the answer to a SYN comes first, its receiver is the client.
-            None => is_answer,
+            None => !is_sender,
         };
         if is_of_second { [ends[1], ends[0]] } else { ends }
     }
@@ -204,12 +204,27 @@ impl<T> FlowTable<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quaff_wire::net::agreement::{FIN, RST};
+    use quaff_wire::net::agreement::{ACK, FIN, RST, SYN};
 
     const S: u64 = 1_000_000_000;
 
     fn key(protocol: u8, port: u16) -> FlowKey {
         (protocol, [([10, 0, 0, 1], port).into(), ([10, 0, 0, 2], 80).into()])
+    }
+
+    #[test]
+    fn the_client_is_the_receiver_of_an_answer_that_comes_first() {
+        let client = |protocol, port, flags| {
+            let key = key(protocol, port);
+            let from_server = [key.1[1], key.1[0]];
+            let packet = Numbers { flags, ..Numbers::default() };
+            Begin::default().client_and_server(&key, from_server, &packet)[0].port()
+        };
+        assert_eq!(
+            [client(6, 4711, SYN | ACK), client(6, 40_000, ACK), client(17, 40_000, 0)],
+            [4711, 40_000, 40_000]
+        );
+        assert_eq!([client(6, 4711, ACK), client(6, 40_000, SYN), client(17, 4711, 0)], [80; 3]);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! ([`quaff_wire::net::agreement`] has the rules). A reset that they would accept ends the connection when it leaves
 //! the table: until then an acknowledgment of later bytes shows that it was ignored.
 
-use crate::event::{Cap, EndReason, Segment, Sender, StreamSink};
+use crate::event::{Cap, EndReason, Presence, Segment, Sender, StreamSink};
 use crate::half::{Context, HAS_SCALE, HalfStream, Output, SCALE_MAX, SYN_SEEN};
 use crate::memory::{Memory, SharedMemory};
 use crate::plan::{ResetRule, StreamPlan};
@@ -91,6 +91,16 @@ impl Conversation {
     pub(crate) fn has_syn(&self, sender: Sender) -> bool {
         let half = if sender == Sender::A { &self.a } else { &self.b };
         half.has(SYN_SEEN)
+    }
+
+    /// The presence of this host in the capture.
+    pub(crate) fn presence(&self, sender: Sender) -> Presence {
+        let half = if sender == Sender::A { &self.a } else { &self.b };
+        match (half.is_started(), half.is_named()) {
+            (true, _) => Presence::Captured,
+            (false, true) => Presence::Acknowledged,
+            (false, false) => Presence::Absent,
+        }
     }
 
     /// True if a SYN is far from the place of its sender in this connection.
@@ -294,6 +304,7 @@ impl Conversation {
         for sender in [Sender::A, Sender::B] {
             let (own, other) = self.halves(sender);
             own.flush(reason, &mut context(lane, sink, sender, 0, other.cost()));
+            lane.tally.syns_unseen += u64::from(own.is_midstream() && other.has(SYN_SEEN));
         }
     }
 }

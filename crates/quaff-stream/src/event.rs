@@ -26,6 +26,17 @@ impl Sender {
     }
 }
 
+/// The segments of one end of a connection in a capture.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Presence {
+    /// Nothing, except perhaps a reset.
+    #[default]
+    Absent,
+    /// The other end acknowledges segments that were not captured.
+    Acknowledged,
+    Captured,
+}
+
 /// A TCP segment whose checksum was valid, or was not checked.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Segment<'a> {

@@ -2,6 +2,7 @@
 
 use crate::event::Sender;
 use quaff_wire::flow::{FlowPacket, mix};
+use quaff_wire::net::initiator;
 use std::net::{IpAddr, SocketAddr};
 
 /// The two endpoints of a connection; the first (A) is the lower one.
@@ -48,6 +49,13 @@ impl Key {
         };
         let [low, high] = self.addresses.map(address);
         [SocketAddr::new(low, (self.ports >> 16) as u16), SocketAddr::new(high, self.ports as u16)]
+    }
+
+    /// The end that began the conversation, by a packet of `sender` with these flags of TCP, 0 of UDP.
+    pub(crate) fn client(&self, sender: Sender, tcp_flags: u8) -> Sender {
+        let [a, b] = [(self.ports >> 16) as u16, self.ports as u16];
+        let (_, is_sender) = initiator(tcp_flags, if sender == Sender::A { [a, b] } else { [b, a] });
+        if is_sender { sender } else { sender.other() }
     }
 
     #[inline]

@@ -40,7 +40,7 @@ pub mod tally;
 pub mod tracker;
 
 pub use conversation::{Conversation, StreamLane};
-pub use event::{Cap, EndReason, Event, GapCause, Segment, Sender, StreamSink};
+pub use event::{Cap, EndReason, Event, GapCause, Presence, Segment, Sender, StreamSink};
 pub use held::Difference;
 pub use loss::{LossMeter, LossReport};
 pub use memory::SharedMemory;

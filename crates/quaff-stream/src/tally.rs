@@ -89,13 +89,16 @@ pub struct StreamTally {
     pub urgent_bytes: u64,
     /// Streams whose first segment was not a SYN.
     pub midstream_starts: u64,
+    /// Those of them, of connections that have ended, whose other end's SYN was captured: the capture has the begin of
+    /// the connection, and lacks a packet of it.
+    pub syns_unseen: u64,
 }
 
 add_fields!(StreamTally:
     seen_bytes, delivered_bytes, duplicate_bytes, overlapped_bytes, late_bytes, before_start_bytes,
     beyond_cutoff_bytes, out_of_window_bytes, after_end_bytes, capped_bytes, held_bytes, segments,
     filled_bytes, gap_bytes, gaps, cap_hits, differences, keep_alives, window_probes, probes_refused, resets_ignored,
-    syns_ignored, fins_ignored, fins_unseen, acks_ignored, urgent_bytes, midstream_starts
+    syns_ignored, fins_ignored, fins_unseen, acks_ignored, urgent_bytes, midstream_starts, syns_unseen
 );
 
 impl StreamTally {

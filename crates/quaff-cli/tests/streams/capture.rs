@@ -77,6 +77,17 @@ impl Capture {
         self.client(ACK, [a + 1, b + 1], b"");
     }
 
+    /// A connection in which the server sends the first text; it stays open.
+    pub(crate) fn connection_greeted(&mut self, greeting: &[u8], text: &[u8]) {
+        let [a, b] = [text, greeting].map(|text| 100 + text.len() as u32);
+        self.client(SYN, [99, 0], b"");
+        self.server(SYN | ACK, [99, 100], b"");
+        self.client(ACK, [100, 100], b"");
+        self.server(ACK, [100, 100], greeting);
+        self.client(ACK, [100, b], text);
+        self.server(ACK, [b, a], b"");
+    }
+
     /// A connection of which the second of three segments of the client is missing, though it was acknowledged.
     pub(crate) fn connection_with_gap(&mut self) {
         self.client(SYN, [99, 0], b"");

@@ -11,6 +11,7 @@ mod streams_follow;
 mod streams_list;
 mod streams_listed;
 mod streams_objects;
+mod streams_one_way;
 mod streams_scripts;
 mod streams_scripts_live;
 mod streams_search;

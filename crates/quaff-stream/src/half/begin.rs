@@ -31,6 +31,16 @@ impl HalfStream {
         self.flags & (SYN_SEEN | EDGE_KNOWN) != SYN_SEEN | EDGE_KNOWN && self.is_untouched()
     }
 
+    /// True if it began at its first segment, whose SYN was not captured.
+    pub(crate) fn is_midstream(&self) -> bool {
+        self.has(MIDSTREAM)
+    }
+
+    /// True if the other end has acknowledged it.
+    pub(crate) fn is_named(&self) -> bool {
+        self.has(EDGE_KNOWN)
+    }
+
     /// True for a SYN without an answer.
     pub(crate) fn is_unanswered(&self) -> bool {
         self.has(SYN_SEEN) && !self.has(EDGE_KNOWN)

@@ -34,7 +34,7 @@ use crate::key::Key;
 use crate::tally::{FragmentTally, StreamTally};
 use quaff_wire::flow::FlowPacket;
 use quaff_wire::net::TCP;
-use quaff_wire::net::agreement::{ACK, Numbers, SYN};
+use quaff_wire::net::agreement::{Numbers, SYN};
 use read::Kind;
 use std::collections::VecDeque;
 use table::{State, Table, Tracked};
@@ -258,7 +258,7 @@ impl Tracker {
         let TrackRead { key, hash, sender, .. } = *read;
         let place = match self.table.find(&key, hash) {
             Some(place) => place,
-            None => self.begin(key, client_of(sender, segment), segment.time_ns, sink),
+            None => self.begin(key, key.client(sender, segment.flags), segment.time_ns, sink),
         };
         if self.feed(place, sender, segment, sink) == Outcome::IsNewConnection {
             self.begin_again(place, key, sender, segment, sink);
@@ -280,7 +280,7 @@ impl Tracker {
         let attempt = attempt.filter(|attempt| takes(segment, sender, attempt));
         let first_ns = attempt.map_or(segment.time_ns, |attempt| attempt.time_ns);
         self.end(place, segment.time_ns, Some(CloseReason::Reused), sink);
-        let place = self.begin(key, client_of(sender, segment), first_ns, sink);
+        let place = self.begin(key, key.client(sender, segment.flags), first_ns, sink);
         if let Some(attempt) = attempt {
             let _ = self.feed(place, attempt.sender, &attempt.segment(), sink);
         }
@@ -392,8 +392,9 @@ impl Tracker {
         self.tally.ended[reason as usize] += 1;
         let Tracked { conversation, last_ns, .. } = tracked;
         let syns = [Sender::A, Sender::B].map(|sender| conversation.has_syn(sender));
+        let presence = [Sender::A, Sender::B].map(|sender| conversation.presence(sender));
         let (client, reset_by) = (conversation.client(), conversation.reset_by());
-        sink.end(place, &Closed { client, syns, reset_by, last_ns, reason });
+        sink.end(place, &Closed { client, syns, presence, reset_by, last_ns, reason });
     }
 
     /// Ends connections that have expired at `now_ns`, and skips holes that have waited long enough.
@@ -452,11 +453,6 @@ impl Tracker {
     }
 }
 
-/// The host that opened the connection that starts with this segment.
-fn client_of(sender: Sender, segment: &Segment) -> Sender {
-    if segment.flags & (SYN | ACK) == SYN | ACK { sender.other() } else { sender }
-}
-
 /// True if the segment is the next one of a handshake after this SYN or SYN-ACK.
 #[inline]
 fn takes(segment: &Segment, sender: Sender, attempt: &Attempt) -> bool {
@@ -467,6 +463,7 @@ fn takes(segment: &Segment, sender: Sender, attempt: &Attempt) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quaff_wire::net::agreement::ACK;
 
     /// LINKTYPE_RAW: the packet starts with the IP header.
     const RAW: u16 = 101;

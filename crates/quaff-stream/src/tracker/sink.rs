@@ -1,7 +1,7 @@
 //! The trait of a tracker's caller: the begin of a connection, its events, and its end.
 
 use super::tally::CloseReason;
-use crate::event::{Event, Sender};
+use crate::event::{Event, Presence, Sender};
 use crate::key::Ends;
 
 /// A TCP connection or a UDP conversation at its start.
@@ -11,7 +11,8 @@ pub struct Opened {
     pub number: u64,
     /// Endpoints A and B.
     pub ends: Ends,
-    /// The host that opened it, judging by its first packet: the sender, except for a SYN-ACK.
+    /// The host that opened it, judging by its first packet ([`quaff_wire::net::initiator`]): the sender, but of an
+    /// answer the receiver.
     pub client: Sender,
     /// Time of the first packet, ns since 1970.
     pub first_ns: u64,
@@ -24,6 +25,8 @@ pub struct Closed {
     pub client: Option<Sender>,
     /// True for each endpoint whose SYN was captured: A, B.
     pub syns: [bool; 2],
+    /// The segments of each endpoint in the capture: A, B.
+    pub presence: [Presence; 2],
     /// The host whose reset ended it.
     pub reset_by: Option<Sender>,
     /// Time of the last packet, ns since 1970.

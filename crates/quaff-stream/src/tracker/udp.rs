@@ -117,7 +117,7 @@ impl UdpTable {
         };
         let place = match self.find(&key, time_ns, tally, sink) {
             Some(place) => place,
-            None => self.begin(key, (sender, time_ns), (plan, tally), sink),
+            None => self.begin(key, (key.client(sender, 0), time_ns), (plan, tally), sink),
         };
         self.table.touch(place, State::Open, time_ns);
         if let Some(conversation) = self.table.get(place) {

@@ -8,6 +8,7 @@
 //! | acknowledgment of what a sender in SYN-SENT has not sent | none: it is answered by a reset (RFC 9293, 3.10.7.3) |
 //! | acknowledgment in a segment far outside the window | none: the receiver drops the segment (RFC 9293, 3.10.7.4) |
 //! | acknowledgment below an earlier one | it counts: a receiver takes none back, so the earlier one was a stray |
+//! | SYN whose answer was not captured | answered, if its sender continues with ACK, or the other end acknowledges it |
 //! | reset elsewhere than at the next byte | none (RFC 5961, 3.2) |
 //! | reset at the next byte | the end, unless bytes that came after it are acknowledged: then its receiver ignored it |
 //! | first segment of a connection from before the capture | the start, unless the other end acknowledges a lower one |
@@ -69,6 +70,15 @@ impl Opening {
             _ => next.flags & SYN == 0 && next.sequence == self.numbers.acknowledgment,
         };
         next.acknowledgment == number && is_kind
+    }
+
+    /// True for a later segment that shows that a SYN was answered, although no answer may have been captured: its
+    /// sender continues after it with an acknowledgment, or the other end acknowledges it.
+    #[inline]
+    pub fn is_continued_by(&self, is_same_sender: bool, next: &Numbers) -> bool {
+        let number = if is_same_sender { next.sequence } else { next.acknowledgment };
+        let ahead = number.wrapping_sub(self.numbers.sequence).wrapping_sub(1) as i32;
+        next.flags & (SYN | RST | ACK) == ACK && (0..FAR_BYTES).contains(&ahead)
     }
 
     /// True for the reset by which the other end refuses a SYN (RFC 9293, 3.10.7.1): it knows no connection there.

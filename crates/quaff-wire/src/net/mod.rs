@@ -5,13 +5,15 @@
 //! and fingerprints share it. Tunnels are not entered: `tunnel` does that. A truncated or damaged frame has the layers
 //! before the damage. Nothing here panics, copies or allocates.
 //!
-//! [`agreement`] has the rules by which connections of TCP begin and end.
+//! [`agreement`] has the rules by which connections of TCP begin and end, [`initiator()`] the one by which one end of a
+//! conversation is its client.
 
 pub mod agreement;
 pub(crate) mod arp;
 pub(crate) mod ethernet;
 mod fragment;
 pub(crate) mod icmp;
+mod initiator;
 mod ip;
 pub(crate) mod ipv4;
 pub(crate) mod ipv6;
@@ -31,6 +33,7 @@ pub(crate) use ethernet::{
 };
 pub use fragment::Fragment;
 pub use icmp::{ICMP, ICMPV6};
+pub use initiator::{InitiatorEvidence, initiator};
 pub(crate) use ip::addresses;
 pub(crate) use ip::ip_at;
 pub use ip::{DatagramId, Ip};

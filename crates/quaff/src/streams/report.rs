@@ -90,8 +90,11 @@ pub struct Connections {
     /// Another connection began between the same ends.
     pub reused: u64,
     pub input_ended: u64,
-    /// Directions that began before the capture.
+    /// Directions without their SYN.
     pub midstream: u64,
+    /// Those of them whose other side's SYN was captured: the connection began in the capture, which lacks a packet of
+    /// it. The others began before the capture.
+    pub syns_missing: u64,
 }
 
 /// UDP conversations by the reason of their end.
@@ -245,7 +248,13 @@ impl Connections {
             reused: of(CloseReason::Reused),
             input_ended: of(CloseReason::InputEnded),
             midstream: streams.midstream_starts,
+            syns_missing: streams.syns_unseen,
         }
+    }
+
+    /// Directions of connections that began before the capture.
+    pub fn before_capture(&self) -> u64 {
+        self.midstream.saturating_sub(self.syns_missing)
     }
 }
 

@@ -94,9 +94,9 @@ fn identity(traffic: &Traffic, frames: u64) -> Result<(), String> {
         ("packets = packets of the hierarchy", traffic.packets, sum(|row| row.packets)),
         ("bytes = bytes of the hierarchy", traffic.bytes, sum(|row| row.bytes)),
         (
-            "attempts = answered + refused + unanswered + undecided",
+            "attempts = answered + one_way + refused + unanswered + undecided",
             tcp.attempts,
-            tcp.answered + tcp.refused + tcp.unanswered + tcp.undecided,
+            tcp.answered + tcp.one_way + tcp.refused + tcp.unanswered + tcp.undecided,
         ),
         (
             "queries = answered + unanswered + undecided",
@@ -122,6 +122,7 @@ mod tests {
     use quaff_file::verify::Part;
     use quaff_testpackets as build;
     use quaff_wire::decode::{Frame, RawOptions};
+    use quaff_wire::net::agreement::{ACK, SYN};
 
     fn frame(data: &[u8], time_ns: u64) -> Frame<'_> {
         let wire_len = data.len() as u32;
@@ -160,6 +161,41 @@ mod tests {
         assert_eq!(one.protocols, several.protocols);
         assert_eq!(one.conversations.rows, several.conversations.rows);
         assert_eq!(one.conversations.count, 21);
+    }
+
+    /// A segment of the client 10.0.0.1 at `port`, or of its server.
+    fn segment(port: u16, is_client: bool, flags: u8, numbers: [u32; 2]) -> Vec<u8> {
+        let ends = [([10, 0, 0, 1].into(), port), ([10, 0, 0, 2].into(), 80)];
+        let [from, to] = if is_client { ends } else { [ends[1], ends[0]] };
+        let ports = [from.1, to.1].map(u16::to_be_bytes).concat();
+        let numbers = numbers.map(u32::to_be_bytes).concat();
+        let tcp = [&ports[..], &numbers, &[0x50, flags, 0xff, 0xff], &[0; 4]].concat();
+        build::ethernet(&[], 0x0800, &build::ipv4(from.0, to.0, 6, &[], &tcp))
+    }
+
+    /// An old connection, its end, and an attempt to open another one of which nothing more, one direction, or all but
+    /// the answer was captured; many of them side by side.
+    #[test]
+    fn attempts_have_the_same_fates_in_parts_of_any_size() {
+        let step = |step: usize| {
+            (0..60).map(move |number| {
+                let of = |is_client, flags, numbers| segment(40_000 + number, is_client, flags, numbers);
+                match (step, number % 3) {
+                    (0, _) => of(true, ACK, [90, 7]),
+                    (1, _) => of(false, ACK, [7, 91]),
+                    (2, _) => of(true, SYN, [100, 0]),
+                    (3, 1 | 2) | (4, 1) => of(true, ACK, [101, 500]),
+                    (4, 2) => of(false, ACK, [500, 101]),
+                    _ => of(false, 0, [0, 0]),
+                }
+            })
+        };
+        let packets: Vec<_> = (0..5).flat_map(step).collect();
+        for size in [1, 7, 64, 300] {
+            let tcp = traffic(&packets, size).tcp;
+            let fates = [tcp.answered, tcp.one_way, tcp.unanswered + tcp.undecided, tcp.syn_acks_missing];
+            assert_eq!((tcp.attempts, fates), (60, [20, 20, 20, 40]), "{size}");
+        }
     }
 
     #[test]

@@ -2,6 +2,10 @@
 //! [`Opening`](quaff_wire::net::agreement::Opening), which the meters of flows and of losses share. Tunnels are not
 //! entered. Attempts and servers are within limits; what has no place is counted.
 //!
+//! An answer may be missing in the capture: an attempt without one is answered all the same if the first segment of
+//! the server after the SYN acknowledges it, and is one way if the first one of the client does so, and none of the
+//! server is there.
+//!
 //! A file may have an answer shortly before its SYN, so answers without one wait for it. A copy of a SYN, which a
 //! mirror port saw twice, is none that repeats it.
 
@@ -10,7 +14,7 @@ use super::tables::{ServerPlace, Servers};
 use super::times::{COPY_NS, EARLY_NS, are_within, between, is_near_end, may_be_early};
 use super::waiting::Waiting;
 use quaff_file::{Histogram, Quantiles};
-use quaff_wire::net::agreement::{ACK, Numbers, Opening, SYN};
+use quaff_wire::net::agreement::{ACK, Numbers, Opening, RST, SYN};
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::net::SocketAddr;
@@ -26,7 +30,7 @@ const WAIT_NS: u64 = 60_000_000_000;
 /// Time in which an answer may still come: the first timeout of a retransmission (RFC 6298, section 2), ns.
 const ANSWER_NS: u64 = 1_000_000_000;
 
-/// A segment with SYN or RST.
+/// A segment with SYN or RST, or the first other one in its direction.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HandshakeSegment {
     pub(super) time_ns: Option<u64>,
@@ -45,6 +49,9 @@ struct Attempt {
     /// The place of its server, once it is counted.
     server: ServerPlace,
     is_open: bool,
+    /// Of the client and of the server: true if the first segment after the SYN shows that it was answered; `None`
+    /// without a segment.
+    shows: [Option<bool>; 2],
 }
 
 /// A SYN-ACK or a reset.
@@ -57,15 +64,19 @@ struct Answer {
 /// The attempts of a capture to open connections.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct TcpTraffic {
-    /// SYNs that begin a connection; the next four are its fates.
+    /// SYNs that begin a connection; the next five are its fates.
     pub attempts: u64,
-    /// By a SYN-ACK.
+    /// By a SYN-ACK, or as later segments of the server show.
     pub answered: u64,
+    /// By an answer that the client acknowledges: nothing of the server was captured.
+    pub one_way: u64,
     /// By a reset.
     pub refused: u64,
     pub unanswered: u64,
     /// Without an answer, less than a second before the capture ends.
     pub undecided: u64,
+    /// SYN-ACKs that the capture lacks, of attempts that were answered or are one way.
+    pub syn_acks_missing: u64,
     /// Attempts that had no place in the table, and are in no other number.
     pub untracked: u64,
     /// SYNs that repeat one, without copies.
@@ -100,6 +111,7 @@ pub struct TcpServer {
 pub struct Attempts {
     pub attempts: u64,
     pub answered: u64,
+    pub one_way: u64,
     pub refused: u64,
     pub unanswered: u64,
 }
@@ -152,8 +164,32 @@ impl Attempts {
     fn add(&mut self, other: Self) {
         self.attempts += other.attempts;
         self.answered += other.answered;
+        self.one_way += other.one_way;
         self.refused += other.refused;
         self.unanswered += other.unanswered;
+    }
+}
+
+impl Attempt {
+    fn opening(&self) -> Opening {
+        let numbers = Numbers { flags: SYN, sequence: self.sequence, acknowledgment: 0 };
+        Opening { numbers, is_far: true }
+    }
+
+    /// Takes a segment that is neither SYN nor reset; the first one of an end after the SYN counts.
+    fn note(&mut self, is_client: bool, segment: &Numbers) {
+        let is_shown = self.opening().is_continued_by(is_client, segment);
+        self.shows[usize::from(!is_client)].get_or_insert(is_shown);
+    }
+
+    /// Forgets segments that show nothing: those after another SYN may.
+    fn listen_again(&mut self) {
+        self.shows = self.shows.map(|is_shown| is_shown.filter(|is_shown| *is_shown));
+    }
+
+    /// True if later segments show that it was answered.
+    fn has_shown(&self) -> bool {
+        self.shows.contains(&Some(true))
     }
 }
 
@@ -173,6 +209,10 @@ impl TcpServer {
 impl Handshakes {
     /// Takes the next segment.
     pub(super) fn take(&mut self, segment: &HandshakeSegment) {
+        if segment.numbers.flags & (SYN | RST) == 0 {
+            self.note(segment);
+            return;
+        }
         self.latest_ns = self.latest_ns.max(segment.time_ns);
         let now_ns = segment.time_ns.or(self.latest_ns);
         match segment.numbers.is_syn() {
@@ -181,11 +221,27 @@ impl Handshakes {
         }
     }
 
+    /// Takes another segment of what may be a connection that was attempted.
+    fn note(&mut self, segment: &HandshakeSegment) {
+        let HandshakeSegment { ends: [from, to], numbers, .. } = *segment;
+        for (ends, is_client) in [([from, to], true), ([to, from], false)] {
+            if let Some(attempt) = self.attempts.get_mut(&Ends::new(ends)) {
+                attempt.note(is_client, &numbers);
+            }
+        }
+    }
+
     fn begin(&mut self, syn: &HandshakeSegment, now_ns: Option<u64>) {
         let HandshakeSegment { time_ns, ends, numbers } = *syn;
         let (sequence, key) = (numbers.sequence, Ends::new(ends));
-        let (server, is_open) = (ServerPlace::OTHERS, true);
-        let attempt = Attempt { sequence, first_ns: time_ns, last_ns: time_ns, server, is_open };
+        let attempt = Attempt {
+            sequence,
+            first_ns: time_ns,
+            last_ns: time_ns,
+            server: ServerPlace::OTHERS,
+            is_open: true,
+            shows: [None; 2],
+        };
         let fates = &mut self.fates;
         match self.attempts.get_mut(&key) {
             Some(known) if known.sequence == sequence => return fates.repeat(known, time_ns),
@@ -194,7 +250,7 @@ impl Handshakes {
                 before.iter().for_each(|before| fates.lose(before));
             }
             None => {
-                let is_settled = |known: &Attempt| !known.is_open;
+                let is_settled = |known: &Attempt| !known.is_open || known.has_shown();
                 let left = |_: Ends, known: Attempt| fates.lose(&known);
                 if !self.attempts.insert(key, attempt, now_ns, is_settled, left) {
                     self.fates.found.untracked += 1;
@@ -231,7 +287,8 @@ impl Handshakes {
     /// Ends all attempts, at the time of the last packet.
     pub(super) fn finish(mut self, end_ns: Option<u64>) -> TcpTraffic {
         for (_, attempt) in self.attempts.drain() {
-            match attempt.is_open && is_near_end(attempt.first_ns, end_ns, ANSWER_NS) {
+            let is_silent = attempt.is_open && !attempt.has_shown();
+            match is_silent && is_near_end(attempt.first_ns, end_ns, ANSWER_NS) {
                 true => self.fates.found.undecided += 1,
                 false => self.fates.lose(&attempt),
             }
@@ -255,15 +312,19 @@ impl Fates {
             attempt.last_ns = attempt.last_ns.max(time_ns);
             self.found.repeated_syns += 1;
         }
+        attempt.listen_again();
     }
 
     /// Ends an attempt by its answer; returns false if it is none of this attempt.
     fn settle(&mut self, attempt: &mut Attempt, answer: &Answer) -> bool {
-        let syn = Numbers { flags: SYN, sequence: attempt.sequence, acknowledgment: 0 };
-        let opening = Opening { numbers: syn, is_far: true };
+        let opening = attempt.opening();
         let is_accepted = opening.is_taken_by(false, &answer.numbers);
         if !is_accepted && !opening.is_refused_by(&answer.numbers) {
             return false;
+        }
+        // A reset of a connection whose client has sent nothing has the same number as one that refuses it.
+        if !is_accepted && attempt.has_shown() {
+            return true;
         }
         // The same answer may come again.
         if !std::mem::replace(&mut attempt.is_open, false) {
@@ -286,12 +347,20 @@ impl Fates {
         true
     }
 
-    /// Counts an attempt that ends, if it had no answer.
+    /// Counts an attempt that ends, if the capture has no answer to it.
     fn lose(&mut self, attempt: &Attempt) {
-        if attempt.is_open {
-            self.found.unanswered += 1;
-            self.servers.at(attempt.server).sums.unanswered += 1;
+        if !attempt.is_open {
+            return;
         }
+        let (found, sums) = (&mut self.found, &mut self.servers.at(attempt.server).sums);
+        let (all, of_server) = match attempt.shows {
+            [Some(true), None] => (&mut found.one_way, &mut sums.one_way),
+            _ if attempt.has_shown() => (&mut found.answered, &mut sums.answered),
+            _ => (&mut found.unanswered, &mut sums.unanswered),
+        };
+        *all += 1;
+        *of_server += 1;
+        found.syn_acks_missing += u64::from(attempt.has_shown());
     }
 
     fn report(self) -> TcpTraffic {
@@ -310,7 +379,6 @@ impl Fates {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quaff_wire::net::agreement::RST;
     use std::net::Ipv4Addr;
 
     const MS: u64 = 1_000_000;
@@ -359,7 +427,7 @@ mod tests {
         let fates = [found.answered, found.refused, found.unanswered, found.undecided];
         assert_eq!((found.attempts, fates, found.repeated_syns), (6, [1, 2, 2, 1], 2));
         assert_eq!((found.rtt_ns.count, found.rtt_ns.max), (1, 12 * MS));
-        let sums = Attempts { attempts: 6, answered: 1, refused: 2, unanswered: 2 };
+        let sums = Attempts { attempts: 6, answered: 1, one_way: 0, refused: 2, unanswered: 2 };
         let rtt_ns = Some(12 * MS);
         let server = TcpServer { server: end(2, 80), sums, rtt_mean_ns: rtt_ns, rtt_max_ns: rtt_ns };
         assert_eq!((found.server_count, found.failing_server_count, found.servers), (1, 1, vec![server]));
@@ -381,6 +449,32 @@ mod tests {
         let [client, server] = syn.ends;
         let numbers = Numbers { flags: SYN | ACK, sequence: 9, acknowledgment: 6 };
         HandshakeSegment { time_ns, ends: [server, client], numbers }
+    }
+
+    #[test]
+    fn an_answer_that_was_not_captured_is_known_by_the_next_segments() {
+        let mut handshakes = Handshakes::default();
+        let (syn, next) = ((false, SYN, [100, 0], 0), (false, ACK, [101, 501], 20));
+        // Of the server there is nothing.
+        follow(1, &[syn, next], &mut handshakes);
+        // There is something, and then a reset with the number of one that refuses.
+        let of_server = (true, ACK, [501, 101], 21);
+        follow(2, &[syn, of_server, (true, RST | ACK, [501, 101], 30)], &mut handshakes);
+        follow(3, &[syn, next, of_server], &mut handshakes);
+        // The answer is in the file after the next segment.
+        follow(4, &[syn, next, (true, SYN | ACK, [500, 101], 21)], &mut handshakes);
+        // Segments of a connection before it show nothing; those after the SYN that is repeated do.
+        let stray = (false, ACK, [50, 9], 1);
+        follow(5, &[syn, stray], &mut handshakes);
+        follow(6, &[syn, stray, (false, SYN, [100, 0], 1000), next], &mut handshakes);
+        // It needs no time to be judged.
+        follow(7, &[(false, SYN, [100, 0], 9_990), next], &mut handshakes);
+        let found = handshakes.finish(Some(10_000 * MS));
+        assert_eq!((found.attempts, fates(&found)), (7, [3, 0, 1, 0]));
+        assert_eq!((found.one_way, found.syn_acks_missing), (3, 5));
+        assert_eq!((found.rtt_ns.count, found.rtt_ns.max), (1, 21 * MS));
+        let sums = Attempts { attempts: 7, answered: 3, one_way: 3, refused: 0, unanswered: 1 };
+        assert_eq!(found.servers[0].sums, sums);
     }
 
     #[test]

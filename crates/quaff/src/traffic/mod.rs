@@ -6,6 +6,7 @@
 //! | `part` | the packets of a part of a file, counted on one thread by their own bytes |
 //! | `counters` | the counts of all parts, in the order of the packets, and their sums |
 //! | `conversations` | packets by pairs of IP addresses, and the hosts |
+//! | `firsts` | the segments by which attempts to connect are judged |
 //! | `handshakes`, `dns` | requests that wait for their answer |
 //! | `tables` | sums by key, within limits |
 //! | `waiting` | values that wait for an event, within limits |
@@ -20,6 +21,7 @@
 mod conversations;
 mod counters;
 mod dns;
+mod firsts;
 mod handshakes;
 mod keys;
 mod part;

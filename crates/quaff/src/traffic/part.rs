@@ -3,6 +3,7 @@
 
 use super::conversations::{self, Pairs};
 use super::dns::{self, DnsPacket};
+use super::firsts::Firsts;
 use super::handshakes::HandshakeSegment;
 use super::tables::{PacketCount, Sums};
 use super::times::Times;
@@ -10,7 +11,7 @@ use quaff_file::verify::Part;
 use quaff_wire::decode::Frame;
 use quaff_wire::flow::FlowPacket;
 use quaff_wire::hierarchy::{self, ProtocolPath};
-use quaff_wire::net::agreement::{Numbers, RST, SYN};
+use quaff_wire::net::agreement::Numbers;
 use quaff_wire::net::{TCP, UDP};
 use std::net::SocketAddr;
 
@@ -25,6 +26,7 @@ pub(super) struct PartCounts {
     pub(super) times: Times,
     pub(super) paths: Sums<ProtocolPath, PacketCount>,
     pub(super) pairs: Pairs,
+    firsts: Firsts,
     pub(super) segments: Vec<HandshakeSegment>,
     pub(super) messages: Vec<DnsPacket>,
 }
@@ -51,6 +53,7 @@ impl Part for PartCounts {
         (self.all, self.captured_bytes, self.times) = (PacketCount::default(), 0, Times::default());
         self.paths.clear();
         self.pairs.clear();
+        self.firsts.clear();
         self.segments.clear();
         self.messages.clear();
     }
@@ -100,18 +103,28 @@ impl PartCounts {
         }
     }
 
-    /// Notes a packet that opens or refuses a connection, or that is of DNS.
+    /// Notes a packet by which an attempt to connect is judged, or one of DNS.
     #[inline]
     fn note(&mut self, packet: &FlowPacket, bytes: &[u8], time_ns: Option<u64>) {
-        if packet.protocol == TCP && packet.tcp_flags & (SYN | RST) != 0 {
-            self.segments.extend(handshake_segment(packet, bytes, time_ns));
+        if packet.protocol == TCP {
+            if self.firsts.takes(packet) {
+                self.note_segment(packet, bytes, time_ns);
+            }
         } else if packet.protocol == UDP && packet.ports.contains(&dns::PORT) {
             self.messages.extend(DnsPacket::read(packet, bytes, time_ns));
         }
     }
+
+    /// Notes a segment, unless the capture lacks the end of its header.
+    fn note_segment(&mut self, packet: &FlowPacket, bytes: &[u8], time_ns: Option<u64>) {
+        match handshake_segment(packet, bytes, time_ns) {
+            Some(segment) => self.segments.push(segment),
+            None => self.firsts.forget(packet),
+        }
+    }
 }
 
-/// The segment of a packet with SYN or RST; `None` if the capture lacks the end of its header.
+/// The segment of a packet; `None` if the capture lacks the end of its header.
 fn handshake_segment(packet: &FlowPacket, bytes: &[u8], time_ns: Option<u64>) -> Option<HandshakeSegment> {
     let tcp = packet.tcp(bytes)?;
     let [source, destination] = packet.addresses;
@@ -125,6 +138,7 @@ fn handshake_segment(packet: &FlowPacket, bytes: &[u8], time_ns: Option<u64>) ->
 mod tests {
     use super::*;
     use quaff_testpackets as build;
+    use quaff_wire::net::agreement::SYN;
 
     #[test]
     fn a_syn_whose_header_is_cut_is_no_attempt() {

@@ -253,6 +253,7 @@ fn connections(tcp: &TcpTraffic) -> String {
     }
     let fates = [
         (tcp.answered, "answered"),
+        (tcp.one_way, "one way"),
         (tcp.refused, "refused"),
         (tcp.unanswered, "unanswered"),
         (tcp.undecided, "too late in the capture to be judged"),
@@ -264,8 +265,20 @@ fn connections(tcp: &TcpTraffic) -> String {
         labelled("opened", &format!("{}: {fates}", show::count(tcp.attempts)))
     );
     text += &labelled("repeated", &unless_zero(tcp.repeated_syns, "SYN"));
+    text += &labelled("missing", &syn_acks_missing(tcp));
     text += &labelled("RTT", &times(&tcp.rtt_ns, "from SYN to SYN-ACK"));
     text + &failing_servers(tcp)
+}
+
+/// The answers that later packets show, and that the capture lacks.
+fn syn_acks_missing(tcp: &TcpTraffic) -> String {
+    match tcp.syn_acks_missing {
+        0 => String::new(),
+        count => format!(
+            "{}, as later packets show: lost by the capture, or in a direction that it lacks",
+            show::number_of(count, "SYN-ACK")
+        ),
+    }
 }
 
 /// The servers that refuse or do not answer.
@@ -379,7 +392,7 @@ mod tests {
             .collect();
         let server = TcpServer {
             server: "10.0.0.2:81".parse().unwrap(),
-            sums: Attempts { attempts: 3, answered: 1, refused: 2, unanswered: 0 },
+            sums: Attempts { attempts: 3, answered: 1, refused: 2, ..Attempts::default() },
             rtt_mean_ns: Some(2_000_000),
             rtt_max_ns: Some(2_000_000),
         };
@@ -448,6 +461,15 @@ mod tests {
             assert!(text.contains(line), "{text}");
         }
         assert!(text.contains("strays      3 answers without a query\n"), "{text}");
+    }
+
+    #[test]
+    fn connections_of_which_one_direction_was_captured_are_not_unanswered() {
+        let tcp = TcpTraffic { attempts: 9, answered: 4, one_way: 3, unanswered: 2, ..TcpTraffic::default() };
+        let text = connections(&TcpTraffic { syn_acks_missing: 5, ..tcp.clone() });
+        assert!(text.contains("opened      9: 4 answered, 3 one way, 2 unanswered\n"), "{text}");
+        assert!(text.contains("missing     5 SYN-ACKs, as later packets show"), "{text}");
+        assert!(!connections(&tcp).contains("missing"));
     }
 
     #[test]

@@ -125,7 +125,8 @@ pub(super) fn other_words(report: &StreamsReport, place: Place) -> String {
         (report.datagrams.differences, "overlaps of fragments with different bytes"),
         (report.datagrams.killed, "datagrams dropped, as Linux does: their fragments overlap"),
         (bytes.beyond_cutoff, "bytes after the cut-off"),
-        (report.connections.midstream, "directions without captured SYN"),
+        (report.connections.before_capture(), "directions began before the capture"),
+        (report.connections.syns_missing, "directions whose SYN is missing: that of the other side is there"),
         (report.connections.evicted, "connections ended early: too many at a time"),
         (report.udp.evicted, "conversations of UDP ended early: too many at a time"),
     ];

@@ -110,7 +110,11 @@ fn stream_words(streams: &StreamSums) -> String {
         (streams.bytes.late, "bytes that no script saw: they came after their gap had been declared"),
         (streams.datagrams.incomplete, "datagrams missing: not all of their fragments came"),
         (streams.ignored.truncated, "packets with cut headers"),
-        (streams.connections.midstream, "directions without captured SYN"),
+        (streams.connections.before_capture(), "directions began before the capture"),
+        (
+            streams.connections.syns_missing,
+            "directions whose SYN is missing: that of the other side is there",
+        ),
         (streams.connections.evicted, "connections ended early: too many at a time"),
     ];
     show::counted("  ", counts)

@@ -36,6 +36,24 @@ fn an_opening_is_taken_by_its_answer_or_by_the_next_segment_of_its_sender() {
 }
 
 #[test]
+fn a_syn_whose_answer_was_not_captured_is_continued_by_either_end() {
+    // The number after the SYN is 0.
+    let by = |is_same_sender, flags, sequence, acknowledgment| {
+        opening(SYN).is_continued_by(is_same_sender, &numbers(flags, sequence, acknowledgment))
+    };
+    assert!(
+        by(true, ACK, 0, 9)
+            && by(true, FIN | ACK, 1460, 9)
+            && by(false, ACK, 9, 0)
+            && by(false, ACK, 9, 1460)
+    );
+    assert!(!by(true, 0, 0, 0), "without ACK it answers nothing");
+    assert!(!by(true, SYN, 0, 0) && !by(true, RST | ACK, 0, 9) && !by(false, RST | ACK, 9, 0));
+    assert!(!by(true, ACK, u32::MAX, 9) && !by(false, ACK, 9, u32::MAX), "those of a connection before it");
+    assert!(!by(true, ACK, 1 << 30, 9) && !by(false, ACK, 0, 1 << 31));
+}
+
+#[test]
 fn a_syn_is_refused_by_the_reset_that_acknowledges_it() {
     assert!(opening(SYN).is_refused_by(&numbers(RST | ACK, 0, 0)));
     assert!(!opening(SYN).is_refused_by(&numbers(RST, 0, 0)));

@@ -4,7 +4,7 @@ use crate::streams::names::{begin_name, end_name};
 use crate::streams::protocol::StreamProtocol;
 use quaff_flow::record::Application;
 use quaff_stream::tracker::{CloseReason, Closed, Opened, UdpPayload};
-use quaff_stream::{EndReason, Event, Sender};
+use quaff_stream::{EndReason, Event, Presence, Sender};
 use serde::Serialize;
 use std::net::{IpAddr, SocketAddr};
 
@@ -146,10 +146,10 @@ impl Listed {
     pub(super) fn tcp_row(&self, closed: &Closed) -> StreamRow {
         let client = self.opened.client;
         let ends = [client, client.other()].map(|sender| self.ends[sender.index()]);
-        let syns = [client, client.other()].map(|sender| closed.syns[sender.index()]);
         let mut row = self.row(closed.last_ns, closed.reason);
         let is_by_server = closed.reset_by == Some(client.other());
-        row.ended = ended(ends, syns, is_by_server, closed.reason);
+        let answer = closed.syns[client.index()].then_some(closed.presence[client.other().index()]);
+        row.ended = ended(ends, answer, is_by_server, closed.reason);
         row.opened = Some(begin_name(closed, client));
         [row.from_client.end, row.from_server.end] = ends.map(|end| Some(end_name(end)));
         row
@@ -188,27 +188,28 @@ impl Listed {
     }
 }
 
-/// The end of a connection whose client and server ended so, and of which these SYNs were captured. A reset was the
-/// server's, if there was one and `is_by_server`.
+/// The end of a connection whose client and server ended so. `answer` is what was captured of the server, if the SYN of
+/// the client was. A reset was the server's, if there was one and `is_by_server`.
 fn ended(
     ends: [Option<EndReason>; 2],
-    [syn, answer]: [bool; 2],
+    answer: Option<Presence>,
     is_by_server: bool,
     reason: CloseReason,
 ) -> &'static str {
     let any = |of: fn(EndReason) -> bool| ends.into_iter().flatten().any(of);
     let is_fin = |end: Option<EndReason>| end == Some(EndReason::Fin);
-    let is_unanswered = syn && !answer && ends[1].is_none();
+    let is_silent = answer == Some(Presence::Absent);
     match ends {
         _ if any(|end| matches!(end, EndReason::Capped(_))) => "capped",
         _ if any(|end| end == EndReason::Cutoff) => "cutoff",
-        _ if any(|end| end == EndReason::Reset) && is_unanswered && is_by_server => "refused",
+        _ if any(|end| end == EndReason::Reset) && is_silent && is_by_server => "refused",
         _ if any(|end| end == EndReason::Reset) => "reset",
         [one, other] if is_fin(one) && is_fin(other) => "fin",
         // The capture has one direction only.
         [one, None] | [None, one] if is_fin(one) => "fin",
         [one, other] if is_fin(one) || is_fin(other) => "half-closed",
-        _ if is_unanswered => "unanswered",
+        _ if is_silent => "unanswered",
+        _ if answer == Some(Presence::Acknowledged) => "one-way",
         _ => left(reason),
     }
 }
@@ -230,24 +231,30 @@ mod tests {
     #[test]
     fn the_end_is_the_word_that_says_most() {
         use EndReason::{Cutoff, Fin, Finished, Reset};
-        let (both, first) = ([true, true], [true, false]);
-        for (ends, syns, expected) in [
+        let [both, none, one_way] = [Presence::Captured, Presence::Absent, Presence::Acknowledged].map(Some);
+        for (ends, answer, expected) in [
             ([Some(Fin), Some(Fin)], both, "fin"),
-            ([Some(Fin), None], first, "fin"),
+            ([Some(Fin), None], none, "fin"),
+            ([Some(Fin), None], one_way, "fin"),
             ([Some(Fin), Some(Finished)], both, "half-closed"),
             ([Some(Fin), Some(Reset)], both, "reset"),
-            ([Some(Reset), None], first, "refused"),
+            ([Some(Reset), None], none, "refused"),
+            ([Some(Reset), None], one_way, "reset"),
+            ([Some(Reset), None], None, "reset"),
             ([Some(Reset), Some(Reset)], both, "reset"),
-            ([Some(Finished), None], first, "unanswered"),
+            ([Some(Finished), None], none, "unanswered"),
+            ([Some(Finished), None], one_way, "one-way"),
+            // Its SYN was not captured either.
+            ([Some(Finished), None], None, "open"),
             ([Some(Finished), Some(Finished)], both, "open"),
             ([Some(Cutoff), Some(Fin)], both, "cutoff"),
         ] {
-            assert_eq!(ended(ends, syns, true, CloseReason::InputEnded), expected, "{ends:?}");
+            assert_eq!(ended(ends, answer, true, CloseReason::InputEnded), expected, "{ends:?} {answer:?}");
         }
         let open = [Some(Finished); 2];
         assert_eq!(ended(open, both, false, CloseReason::Idle), "idle");
         assert_eq!(ended(open, both, false, CloseReason::Reused), "reused");
         // The client gave the attempt up itself.
-        assert_eq!(ended([Some(Reset), None], first, false, CloseReason::InputEnded), "reset");
+        assert_eq!(ended([Some(Reset), None], none, false, CloseReason::InputEnded), "reset");
     }
 }
