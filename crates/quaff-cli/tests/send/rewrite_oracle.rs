@@ -327,7 +327,7 @@ fn flows_are_counted_as_tcpreplay_does() {
         }
         compared += 1;
     }
-    assert!(compared > 300, "only {compared} files");
+    assert!(compared > 200, "only {compared} files");
     assert!(different.is_empty(), "{}", different.join("\n"));
 }
 

@@ -230,7 +230,8 @@ fn assert_as_expected(info: &FileInfo, expected: &Expected) {
     assert_eq!(of_interfaces, expected.interfaces);
     let places = info.drops.as_ref().map_or(0, |drops| drops.places.count);
     assert_eq!((places, info.error.clone()), (expected.places, None));
-    let note = format!(": {} packets with an original length below", expected.raised);
+    let plural = if expected.raised == 1 { "" } else { "s" };
+    let note = format!(": {} packet{plural} with an original length below", expected.raised);
     assert_eq!(info.notes.iter().any(|found| found.contains(&note)), expected.raised > 0, "{:?}", info.notes);
 }
 
