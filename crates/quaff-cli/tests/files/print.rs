@@ -91,6 +91,18 @@ fn packets_are_printed_as_tcpdump_prints_them_with_a_file_and_without() {
     assert_eq!((packets_in(&pcapng).count, packets_in(&pcap).count), (3000, 3000));
 }
 
+/// `-N` is always so: names of hosts are not printed.
+#[test]
+fn letters_of_printing_are_those_of_tcpdump() {
+    let Some(mut tcpdump) = tool(test_name!(), "tcpdump") else { return };
+    let dir = source(30);
+    let expected =
+        run(tcpdump.env("TZ", "UTC").current_dir(dir.path()).args(["-nr", "in", "-#", "-K", "-H", "-v"]));
+    let done = capture(dir.path(), &path(), "--read in --number -KHNv");
+    assert_eq!((text(&done.stdout), done.status.code()), (expected, Some(0)), "{}", text(&done.stderr));
+    assert!(text(&done.stdout).starts_with("    1  "), "{}", text(&done.stdout));
+}
+
 #[test]
 fn lines_come_while_the_capture_runs_and_their_reader_ends_it() {
     if tool(test_name!(), "tcpdump").is_none() {

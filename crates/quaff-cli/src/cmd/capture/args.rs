@@ -46,7 +46,7 @@ use std::time::Duration;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = EXAMPLES,
-    mut_args(of("read", |arg| arg.conflicts_with_all(["no_promiscuous", "time_stamp_type", "ring", "rt", "via"]))),
+    mut_args(of("read", |arg| arg.conflicts_with_all(["time_stamp_type", "ring", "rt", "via"]))),
     mut_args(of("dry_run", |arg| arg.alias("explain"))),
     mut_args(of("copies", |arg| arg.hide(true))),
     group(ArgGroup::new("series").multiple(true).args(["dir", "tee", "file_size", "file_time", "ring_parts"])),

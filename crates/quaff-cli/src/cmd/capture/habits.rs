@@ -4,7 +4,6 @@
 use crate::flags::Rotation;
 use crate::units;
 use anyhow::{bail, ensure};
-use clap::error::{ContextKind, ContextValue, ErrorKind};
 use quaff_file::write::ROTATE_BYTES_MIN;
 use std::str::FromStr;
 use std::time::Duration;
@@ -40,8 +39,17 @@ pub(crate) struct HabitArgs {
     /// Print absolute sequence numbers of TCP
     #[arg(short = 'S', help_heading = "Printing")]
     absolute: bool,
+    /// Print the number of each packet before it, as tcpdump's -# does
+    #[arg(long, short_alias = '#', help_heading = "Printing")]
+    number: bool,
+    /// Do not check the checksums of IP, TCP and UDP for what is printed
+    #[arg(short = 'K', help_heading = "Printing")]
+    unchecked: bool,
+    /// Look for draft 802.11s mesh headers in what is printed
+    #[arg(short = 'H', help_heading = "Printing")]
+    mesh: bool,
     /// Accepted for tcpdump's sake: numbers and whole lines are always printed
-    #[arg(short = 'n', short_alias = 'l', action = clap::ArgAction::Count, help_heading = "Printing")]
+    #[arg(short = 'n', short_aliases = ['l', 'N'], action = clap::ArgAction::Count, help_heading = "Printing")]
     _numbers: u8,
     /// Pass each packet on at once: --flush 1ms
     #[arg(short = 'U', conflicts_with = "flush", help_heading = "Output")]
@@ -61,28 +69,6 @@ pub(crate) struct HabitArgs {
     /// more
     #[arg(short = 'b', value_name = "CONDITION", help_heading = "Rotation")]
     ring_parts: Vec<RingPart>,
-}
-
-/// Letters of tcpdump or dumpcap that mean nothing here, and what does the same.
-const INSTEAD: [(&str, &str); 10] = [
-    ("-B", "--ring SIZE is the kernel's ring, --buffer SIZE the memory between it and the disk"),
-    ("-E", "payload of IPsec is not decrypted"),
-    ("-F", "-f \"$(cat FILE)\" reads the filter of a file"),
-    ("-g", "--group NAME lets a group read the files"),
-    ("-I", "'iw dev IF set type monitor' makes an interface a monitor before the capture"),
-    ("-P", "--format pcap, or a name that ends in .pcap, is the older format"),
-    ("-Q", "--incoming captures only packets that arrive"),
-    ("-V", "-r FILE reads a file, and may be repeated"),
-    ("-Z", "--user NAME drops privileges to NAME"),
-    ("-z", "--exec CMD runs after each complete file of --dir"),
-];
-
-/// The option to type in the place of a letter of tcpdump or dumpcap.
-pub(crate) fn instead_of(error: &clap::Error) -> Option<String> {
-    let ContextValue::String(letter) = error.get(ContextKind::InvalidArg)? else { return None };
-    let (_, words) =
-        INSTEAD.iter().find(|(of, _)| error.kind() == ErrorKind::UnknownArgument && of == letter)?;
-    Some(format!("{letter} is of tcpdump or dumpcap; here {words}"))
 }
 
 /// A condition of dumpcap's `-b`.
@@ -132,6 +118,9 @@ impl HabitArgs {
             ('A', self.ascii),
             ('t', self.times),
             ('S', u8::from(self.absolute)),
+            ('#', u8::from(self.number)),
+            ('K', u8::from(self.unchecked)),
+            ('H', u8::from(self.mesh)),
         ];
         let given = repeated.into_iter().filter(|(_, times)| *times > 0);
         given.map(|(letter, times)| format!("-{}", letter.to_string().repeat(times.into()))).collect()

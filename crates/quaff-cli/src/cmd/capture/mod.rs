@@ -12,7 +12,6 @@ mod report;
 mod stop;
 
 pub(crate) use args::Args;
-pub(crate) use habits::instead_of;
 pub(crate) use report::{decap_words, ledger_text, places, terms};
 
 use incidents::Incidents;

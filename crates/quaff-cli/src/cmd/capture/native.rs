@@ -113,6 +113,8 @@ mod tests {
             |line: &str| args(&format!("capture -i lo {line}")).unwrap().habits.of_printing().join(" ");
         assert_eq!(words("-nnel -vv -XX -ttt"), "-e -vv -XX -ttt");
         assert_eq!(words("-xASt"), "-x -A -t -S");
+        assert_eq!(words("-#NHK"), "-# -K -H");
+        assert_eq!(words("--number"), "-#");
         assert_eq!(words("tcp port 80"), "");
     }
 
