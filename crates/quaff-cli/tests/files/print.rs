@@ -104,6 +104,19 @@ fn letters_of_printing_are_those_of_tcpdump() {
 }
 
 #[test]
+fn times_are_local_or_with_utc_in_utc() {
+    if tool(test_name!(), "tcpdump").is_none() {
+        return;
+    }
+    let dir = source(1);
+    for (args, time) in [("", "2026-09-21 18:13:20.000000"), ("--utc", "2026-09-21 14:13:20.000000")] {
+        let mut command = command(dir.path(), &path(), &format!("--read in -tttt {args}"));
+        let done = command.env("TZ", "XXX-4").output().expect("quaff runs");
+        assert!(text(&done.stdout).starts_with(time), "{args}: {}", text(&done.stdout));
+    }
+}
+
+#[test]
 fn lines_come_while_the_capture_runs_and_their_reader_ends_it() {
     if tool(test_name!(), "tcpdump").is_none() {
         return;

@@ -16,7 +16,7 @@ pub(crate) use report::{decap_words, ledger_text, places, terms};
 
 use incidents::Incidents;
 use interface_names::InterfaceIndexes;
-use printer::Printer;
+use printer::{Printed, Printer};
 
 use crate::cmd::interfaces;
 use crate::exit::Exit;
@@ -75,10 +75,9 @@ pub(crate) fn capture(args: &Args, plan: &CapturePlan) -> anyhow::Result<Ledger>
     let planned = plan.clone();
     let user = plan.sandbox.as_ref().and_then(|sandbox| sandbox.user.as_deref());
     let indexes = args.prints_interfaces(plan).then(InterfaceIndexes::now).transpose()?;
-    let printer = args
-        .pipe(plan)
-        .map(|pipe| Printer::start(pipe, &args.habits.of_printing(), indexes, user, shell.stop()))
-        .transpose()?;
+    let printed = Printed { letters: args.habits.of_printing(), is_utc: args.rotation.is_utc(), indexes };
+    let printer =
+        args.pipe(plan).map(|pipe| Printer::start(pipe, printed, user, shell.stop())).transpose()?;
     let capture = shell.start(|stop| Capture::start(planned, stop))?;
     let finding = finding.and_then(|finding| finding.recv_timeout(LOOK_AT_MOST).ok());
     greet(&shell, args, plan, (&capture, finding));

@@ -55,6 +55,17 @@ pub(super) fn find() -> anyhow::Result<PathBuf> {
     })
 }
 
+/// What tcpdump prints of each packet.
+#[derive(Debug)]
+pub(super) struct Printed {
+    /// The user's letters.
+    pub(super) letters: Vec<String>,
+    /// Times are in UTC instead of local time.
+    pub(super) is_utc: bool,
+    /// The names of interfaces, by their indexes.
+    pub(super) indexes: Option<InterfaceIndexes>,
+}
+
 /// A running tcpdump.
 pub(super) struct Printer {
     /// Ends after tcpdump. tcpdump is its child: the kernel kills it when the thread ends.
@@ -78,12 +89,11 @@ struct Shared {
 }
 
 impl Printer {
-    /// Starts tcpdump with `words` as `user`, if there is one, and puts the end of the pipe to it into `pipe`. With
-    /// `indexes` it prints the interface of each packet. `stop` is raised when the reader of stdout leaves.
+    /// Starts tcpdump as `user`, if there is one, and puts the end of the pipe to it into `pipe`. `stop` is raised when
+    /// the reader of stdout leaves.
     pub(super) fn start(
         pipe: &Pipe,
-        words: &[String],
-        indexes: Option<InterfaceIndexes>,
+        printed: Printed,
         user: Option<&str>,
         stop: &Stop,
     ) -> anyhow::Result<Self> {
@@ -92,11 +102,11 @@ impl Printer {
         let user = user.map(User::find).transpose()?;
         let (ready, is_ready) = channel();
         let (shared, stop) = (Arc::<Shared>::default(), stop.clone());
-        let (of_thread, words) = (shared.clone(), words.to_vec());
+        let of_thread = shared.clone();
         let body = move || {
-            let is_known = indexes.is_some() && interface_names::are_known_to(&path);
-            let started = spawn(&path, &words, user.as_ref()).and_then(|(end, child, out, errors)| {
-                let end = match indexes.filter(|_| is_known) {
+            let is_known = printed.indexes.is_some() && interface_names::are_known_to(&path);
+            let started = spawn(&path, &printed, user.as_ref()).and_then(|(end, child, out, errors)| {
+                let end = match printed.indexes.filter(|_| is_known) {
                     Some(indexes) => indexes.pass_on(end, fails(&of_thread))?,
                     None => OwnedFd::from(end).into(),
                 };
@@ -160,12 +170,20 @@ fn fails(shared: &Arc<Shared>) -> impl FnOnce(String) + Send + use<> {
 /// Starts tcpdump from the calling thread.
 fn spawn(
     path: &Path,
-    words: &[String],
+    printed: &Printed,
     user: Option<&User>,
 ) -> anyhow::Result<(ChildStdin, Child, ChildStdout, ChildStderr)> {
     let rights = user.map(User::use_files).transpose()?;
     let mut command = Command::new(path);
-    command.args(ARGS).args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .args(ARGS)
+        .args(&printed.letters)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    if printed.is_utc {
+        command.env("TZ", "UTC0");
+    }
     // ^C on a terminal ends the capture, and tcpdump with its input. What changes the user clears the last setting.
     command.process_group(0).reset_signals().leave_privileges().signal_on_parent_death(Signal::SIGKILL);
     let started = command.spawn().with_context(|| format!("cannot start {}", path.display()));
