@@ -1,5 +1,5 @@
-//! What to type in the place of a word, a letter or an option that is another program's, or another command's. The parser
-//! alone would name what is spelled alike. It reads nothing but whether a file of that name is there.
+//! Answers to words, letters and options of other programs, or of other commands: here they have what to type in their
+//! place. The parser alone would name what is spelled alike. It reads nothing but whether a file of that name is there.
 
 use crate::show;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -181,20 +181,22 @@ pub(crate) fn words(line: &[OsString], error: &clap::Error) -> Option<String> {
     }
 }
 
-/// What does as `word`, which is no command.
+/// The answer to the first word of a line, which is no command.
 fn of_word(word: &str) -> Option<String> {
-    let known = COMMANDS.iter().find(|(words, _)| words.split(' ').any(|of| of == word));
-    let none = format!("there is no command '{}'", show::name(word));
-    match known {
-        Some((_, instead)) => Some(format!("{none}; here {instead}")),
-        None if Path::new(word).exists() => Some(format!(
-            "{none}, and a command precedes a file: 'quaff capture FILE' prints its packets, 'quaff info FILE' sums them up"
-        )),
-        None => None,
-    }
+    let of_file = || {
+        let words = "a command precedes a file: 'quaff capture FILE' prints its packets, 'quaff info FILE' sums them up";
+        Path::new(word).exists().then(|| format!("there is no command '{}', and {words}", show::name(word)))
+    };
+    of_command(word).or_else(of_file)
 }
 
-/// What does as an option of another program, with a command or without one.
+/// The sentence about a word that is no command, with what does that here.
+pub(crate) fn of_command(word: &str) -> Option<String> {
+    let (_, instead) = COMMANDS.iter().find(|(words, _)| words.split(' ').any(|of| of == word))?;
+    Some(format!("there is no command '{}'; here {instead}", show::name(word)))
+}
+
+/// The answer to an option of another program, with a command or without one.
 fn of_option(command: &str, option: &str) -> Option<String> {
     let known: &[(&str, &str, &str)] = match command {
         "capture" => &OF_CAPTURE,
@@ -261,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_users_of_other_programs_type_is_taken() {
+    fn habits_of_other_programs_are_taken() {
         for line in [
             "quaff capture -r - -p -w x",
             "quaff flows -r - -p",

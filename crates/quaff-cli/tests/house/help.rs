@@ -77,6 +77,28 @@ fn man_shows_the_page_of_a_command() {
 }
 
 #[test]
+fn man_makes_no_folder_of_a_misspelled_command() {
+    let dir = folder();
+    let man = |word: &str| {
+        let done =
+            Command::new(QUAFF).args(["man", word]).current_dir(dir.path()).output().expect("quaff runs");
+        (done.status.code(), String::from_utf8_lossy(&done.stderr).into_owned())
+    };
+    for (word, words) in
+        [("captur", "'capture' is one"), ("top", "'quaff flows top -i IF'"), ("pages", "man ./pages")]
+    {
+        let (code, said) = man(word);
+        assert!(code == Some(2) && said.contains(words), "{word}: {said}");
+        assert!(!dir.path().join(word).exists(), "{word}");
+    }
+    // One that is there needs no slash.
+    for word in ["./pages", "pages"] {
+        let (code, said) = man(word);
+        assert!(code == Some(0) && dir.path().join("pages/quaff-capture.1").exists(), "{word}: {said}");
+    }
+}
+
+#[test]
 fn help_reads_as_it_did() {
     for command in [
         "",
