@@ -2,7 +2,7 @@
 //! begins. Where quaff has an option for the same, the letter sets that.
 
 use crate::flags::Rotation;
-use crate::units;
+use crate::{show, units};
 use anyhow::{bail, ensure};
 use quaff_file::write::ROTATE_BYTES_MIN;
 use std::str::FromStr;
@@ -54,7 +54,7 @@ pub(crate) struct HabitArgs {
     /// Pass each packet on at once: --flush 1ms
     #[arg(short = 'U', conflicts_with = "flush", help_heading = "Output")]
     pub(super) at_once: bool,
-    /// Start the next file before SIZE million bytes (at least 3), or with K, M, G as --rotate-size; with -w FILE the
+    /// Start the next file before SIZE million bytes (at least 2), or with K, M, G as --rotate-size; with -w FILE the
     /// files are FILE-000000 and so on, in its folder
     #[arg(short = 'C', value_name = "SIZE", value_parser = millions, conflicts_with = "rotate_size", help_heading = "Rotation")]
     file_size: Option<u64>,
@@ -64,7 +64,7 @@ pub(crate) struct HabitArgs {
     /// With -C keep the newest N files, as --keep-files; with -G stop after N files, as --stop-files
     #[arg(short = 'W', value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Rotation")]
     file_count: Option<u64>,
-    /// Start the next file at a condition of dumpcap: filesize:KB (1000 bytes, at least 2098), duration:SECONDS from
+    /// Start the next file at a condition of dumpcap: filesize:KB (1000 bytes, at least 2000), duration:SECONDS from
     /// the start on, interval:SECONDS aligned to midnight, packets:N; keep the newest N with files:N; repeat it for
     /// more
     #[arg(short = 'b', value_name = "CONDITION", help_heading = "Rotation")]
@@ -142,7 +142,8 @@ impl HabitArgs {
         let is_small = |bytes: u64| bytes < ROTATE_BYTES_MIN;
         ensure!(
             !self.file_size.is_some_and(is_small),
-            "-C is smaller than a file may be: type -C {} (million bytes) or more, or -C 2M",
+            "-C {} is too small, since files end up to 512 KiB below their size: type -C {} (million bytes) or more",
+            self.file_size.map_or_else(String::new, millions_text),
             ROTATE_BYTES_MIN.div_ceil(MILLION)
         );
         let of_one = |letter: &str, next: &str, all: &str| {
@@ -216,6 +217,11 @@ fn millions(text: &str) -> Result<u64, String> {
         Ok(number) => number.checked_mul(MILLION).ok_or_else(|| format!("'{text}' is too large")),
         Err(_) => units::bytes(text),
     }
+}
+
+/// The value of -C that is this number of bytes.
+fn millions_text(bytes: u64) -> String {
+    if bytes.is_multiple_of(MILLION) { (bytes / MILLION).to_string() } else { show::bytes(bytes) }
 }
 
 /// A whole number of seconds, or a time with a unit.
