@@ -517,6 +517,11 @@ fn the_section_is_of_the_machine_that_captured() {
         }
         assert!(!head.contains(std::env::consts::ARCH), "{head}");
     }
+    for name in ["--comment", "--capture-comment"] {
+        assert_eq!(capture(&["-r", &from, "-w", &to, name, "by another name"]).code, 0);
+        let head = std::fs::read(&to).expect("read");
+        assert!(String::from_utf8_lossy(&head[..300]).contains("by another name"), "{name}");
+    }
     let pcap = dir.path().join("out.pcap").display().to_string();
     let ended = capture(&["-r", &from, "-w", &pcap, "--format", "pcap", "--annotate", "x"]);
     assert!(ended.code == 2 && ended.stderr.contains("pcapng"), "{}", ended.stderr);

@@ -125,7 +125,13 @@ pub(crate) struct Args {
     #[command(flatten, next_help_heading = "Output")]
     pub(super) compress: CompressArg<Codec>,
     /// Comment in the header of each file, which Wireshark shows in the properties of the capture; pcapng only
-    #[arg(long, value_name = "TEXT", help_heading = "Output")]
+    #[arg(
+        long,
+        visible_alias = "comment",
+        alias = "capture-comment",
+        value_name = "TEXT",
+        help_heading = "Output"
+    )]
     annotate: Option<String>,
     /// Comment on each packet that is written, after those that it has, which Wireshark lists as frame.comment; pcapng
     /// only
