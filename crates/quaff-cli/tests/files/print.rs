@@ -218,6 +218,33 @@ fn a_tcpdump_that_fails_is_named_and_costs_the_file_nothing() {
     assert_ne!(ledger["verdict"], "lossless", "{ledger}");
 }
 
+/// tcpdump takes a single one.
+#[test]
+fn files_with_different_snaplens_are_printed_together() {
+    if tool(test_name!(), "tcpdump").is_none() {
+        return;
+    }
+    let (dir, mut other) = (source(3), pcap(2));
+    other[16..20].copy_from_slice(&1000u32.to_le_bytes());
+    fs::write(dir.path().join("other"), other).unwrap();
+    let done = capture(dir.path(), &path(), "--read in --read other");
+    assert_eq!(
+        (text(&done.stdout).lines().count(), done.status.code()),
+        (5, Some(0)),
+        "{}",
+        text(&done.stderr)
+    );
+}
+
+#[test]
+fn packets_of_several_link_types_have_what_prints_them() {
+    let dir = source(3);
+    let words = "an interface has a type 113 different from the type of the first interface";
+    let path = fake(dir.path(), &format!("printf 'tcpdump: pcap_loop: {words}' >&2; exit 1"));
+    let said = text(&capture(dir.path(), &path, "--read in").stderr);
+    assert!(said.contains(words) && said.contains("'quaff capture … -w - | tshark -r -'"), "{said}");
+}
+
 #[test]
 fn a_tcpdump_that_stands_still_is_ended_and_the_file_has_all() {
     let dir = source(3000);

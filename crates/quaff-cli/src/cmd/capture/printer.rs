@@ -31,6 +31,8 @@ const ARGS: [&str; 2] = ["-nlr", "-"];
 /// Beginnings of what it says on stderr without an error. It doubts names because it takes its input for a file.
 const USUAL: [&str; 3] =
     ["reading from file -", "dropped privs to ", "Warning: interface names might be incorrect"];
+/// In what it says of packets with another link type than those before.
+const SEVERAL_LINKS: &str = "different from the type of the first interface";
 /// Lines of stderr that are kept.
 const ERRORS_MAX: usize = 3;
 /// After the end of its input, time without a line after which it is ended.
@@ -55,7 +57,7 @@ pub(super) fn find() -> anyhow::Result<PathBuf> {
     })
 }
 
-/// What tcpdump prints of each packet.
+/// The form in which tcpdump prints packets.
 #[derive(Debug)]
 pub(super) struct Printed {
     /// The user's letters.
@@ -218,7 +220,10 @@ impl Work {
         let said = || said.ok().and_then(|thread| thread.join().ok()).unwrap_or_default();
         let failure = match status {
             Some(status) if status.success() || is_abandoned => return,
-            Some(status) => format!("tcpdump, which prints the packets, ended with {status}{}", said()),
+            Some(status) => {
+                let said = said();
+                format!("tcpdump, which prints the packets, ended with {status}{said}{}", advice(&said))
+            }
             None => "tcpdump, which prints the packets, did not end, and was killed".to_owned(),
         };
         let _ = self.shared.failure.set(failure);
@@ -261,6 +266,17 @@ impl Work {
                 Ok(None) | Err(_) => return None,
             }
         }
+    }
+}
+
+/// Advice after such an error; empty if the error is enough.
+fn advice(said: &str) -> &'static str {
+    match said.contains(SEVERAL_LINKS) {
+        true => {
+            "; tshark prints several link types ('quaff capture … -w - | tshark -r -'), and 'quaff info' shows which file \
+             has which"
+        }
+        false => "",
     }
 }
 
