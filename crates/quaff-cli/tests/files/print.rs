@@ -155,6 +155,30 @@ fn lines_come_while_the_capture_runs_and_their_reader_ends_it() {
     }
 }
 
+/// Notes on the machine may come before.
+fn report_of(stderr: &[u8]) -> String {
+    text(stderr).lines().filter(|line| !line.starts_with("quaff: ")).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn packets_that_are_only_shown_are_not_called_written() {
+    if tool(test_name!(), "tcpdump").is_none() {
+        return;
+    }
+    let dir = source(3000);
+    let shell = |line: &str| {
+        let line = line.replace("QUAFF", QUAFF);
+        Command::new("sh").current_dir(dir.path()).args(["-c", &line]).output().expect("sh runs")
+    };
+    let done = shell("QUAFF capture in");
+    assert_eq!(report_of(&done.stderr), "3,000 packets shown, none lost");
+    // As many as a pipe does not hold.
+    let done = shell("QUAFF capture in | head -1");
+    assert_eq!((text(&done.stdout).lines().count(), report_of(&done.stderr)), (1, String::new()));
+    let done = shell("QUAFF capture in -w out.pcapng --print | head -1");
+    assert!(report_of(&done.stderr).contains(" written in "), "{}", text(&done.stderr));
+}
+
 #[test]
 fn a_missing_tcpdump_is_named_before_anything_is_done() {
     if ["/usr/sbin/tcpdump", "/sbin/tcpdump"].iter().any(|path| Path::new(path).exists()) {

@@ -86,6 +86,8 @@ struct Shared {
     is_writing: AtomicBool,
     /// tcpdump is waited for no longer. Set by [`Printer::finish`].
     is_abandoned: AtomicBool,
+    /// The reader of stdout has left. Written by the thread.
+    has_left: AtomicBool,
     /// Why tcpdump ended too early, or with an error. Written by the thread.
     failure: OnceLock<String>,
 }
@@ -138,6 +140,11 @@ impl Printer {
     /// The same, once.
     pub(super) fn news(&self) -> Option<&str> {
         self.failure().filter(|_| !self.is_reported.replace(true))
+    }
+
+    /// Returns whether the reader of stdout left before the last line.
+    pub(super) fn has_left(&self) -> bool {
+        self.shared.has_left.load(Ordering::Relaxed)
     }
 
     /// Waits for tcpdump after the end of its input. The reader of stdout may take any time, until a signal.
@@ -215,6 +222,7 @@ impl Work {
         let status = self.wait(if has_reader { PATIENCE } else { END_WAIT });
         let is_abandoned = self.shared.is_abandoned.load(Ordering::Relaxed);
         if !has_reader && !is_abandoned {
+            self.shared.has_left.store(true, Ordering::Relaxed);
             return self.stop.raise(Reason::OutputClosed);
         }
         let said = || said.ok().and_then(|thread| thread.join().ok()).unwrap_or_default();
