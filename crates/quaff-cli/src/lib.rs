@@ -14,6 +14,7 @@ mod flags;
 mod folder;
 mod grammar;
 mod groups;
+mod instead;
 mod line;
 #[cfg(test)]
 mod page_lines;
@@ -232,9 +233,7 @@ fn parse_with(mut command: clap::Command, line: Vec<OsString>) -> Result<Cli, cl
     let mut matches = match command.try_get_matches_from_mut(&line) {
         Ok(matches) => matches,
         Err(error) => {
-            let is_capture = line.get(1).is_some_and(|word| word == "capture");
-            let instead = cmd::capture::instead_of(&error).filter(|_| is_capture);
-            let words = grammar::missing(&command, &line, &error).or(instead);
+            let words = grammar::missing(&command, &line, &error).or_else(|| instead::words(&line, &error));
             return Err(words.map_or(error, |words| command.error(ErrorKind::ValueValidation, words)));
         }
     };

@@ -9,7 +9,7 @@ const SHORT: [(&str, &str); 16] = [
     (
         "capture",
         "interface read count duration filter snaplen decap grep from to write print compress \
-         dir rotate-size rotate-time keep-size keep-free tee lanes buffer dry-run json quiet stats",
+         dir rotate-size rotate-time rotate-packets keep-size keep-free tee lanes buffer dry-run json quiet stats",
     ),
     (
         "split",

@@ -22,6 +22,22 @@ const TEXT_BYTES_MAX: usize = 4 << 20;
 /// Largest sum of all blocks of names, bytes, for the same reason.
 const NAMES_BYTES_MAX: usize = 4 << 20;
 
+/// The snaplen of all interfaces for tcpdump: libpcap's largest.
+const ONE_SNAPLEN: u32 = 262_144;
+
+/// The reader of an output, which matters where interfaces come with their first packets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OutputReader {
+    /// Programs that read files: an interface is there for its drops too.
+    #[default]
+    Later,
+    /// A program at the end of a pipe, perhaps one that takes a single link type: an interface without packets is there
+    /// for its drops only if it has the link type of the first one.
+    AtOnce,
+    /// tcpdump that prints packets: it takes a single link type and a single snaplen, and no counters.
+    Tcpdump,
+}
+
 /// The interfaces of a run, shared by its lanes and its writer.
 ///
 /// Each has a number inside the run, and one in the output, where it is declared. Both are the same unless the list was
@@ -37,6 +53,7 @@ struct Described {
     /// The number of each interface in the output.
     declared: Vec<Option<u16>>,
     waits_for_packets: bool,
+    reader: OutputReader,
     /// The interface of each lane that has one from the start; empty where each has one of its own.
     of_lanes: Vec<u16>,
     /// The interfaces of spare lanes, by lane, and the first of those lanes.
@@ -101,6 +118,12 @@ impl Interfaces {
             described.push(interface);
         }
         Self(Arc::new(Mutex::new(described)))
+    }
+
+    /// The output is for such a reader.
+    pub fn for_reader(self, reader: OutputReader) -> Self {
+        self.all().reader = reader;
+        self
     }
 
     /// The interface of each lane, by number: several lanes may have the same.
@@ -168,6 +191,19 @@ impl Interfaces {
         self.all().declare(id)
     }
 
+    /// As [`declare`](Self::declare) for drops that a file records of number `id`, which may have no packet: `None` if
+    /// the reader of the output is better without such an interface.
+    pub fn declare_drops(&self, id: u16) -> Option<u16> {
+        let mut all = self.all();
+        let linktype = |id: &u16| all.interfaces.get(usize::from(*id)).map(|interface| interface.linktype);
+        let declares = match all.reader {
+            OutputReader::Later => true,
+            OutputReader::AtOnce => all.order.first().is_some_and(|first| linktype(first) == linktype(&id)),
+            OutputReader::Tcpdump => false,
+        };
+        if declares { all.declare(id) } else { all.declared.get(usize::from(id)).copied().flatten() }
+    }
+
     /// Returns the number in the output of number `id`, if it is declared.
     pub fn declared(&self, id: u16) -> Option<u16> {
         self.all().declared.get(usize::from(id)).copied().flatten()
@@ -191,7 +227,10 @@ impl Interfaces {
     /// Returns copies of the declared interfaces from number `first` of the output on.
     pub fn since(&self, first: usize) -> Vec<Interface> {
         let all = self.all();
-        let of = |id: &u16| all.interfaces[usize::from(*id)].clone();
+        let of = |id: &u16| match (&all.interfaces[usize::from(*id)], all.reader) {
+            (interface, OutputReader::Tcpdump) => Interface { snaplen: ONE_SNAPLEN, ..interface.clone() },
+            (interface, _) => interface.clone(),
+        };
         all.order.get(first..).unwrap_or_default().iter().map(of).collect()
     }
 
@@ -294,6 +333,21 @@ mod tests {
             (vec!["b".into(), "eth0".into()], vec!["eth0".into()], 0)
         );
         assert_eq!((all.declared(0), all.declared(1), all.get(1)), (Some(1), None, Some(named("a"))));
+    }
+
+    #[test]
+    fn drops_alone_declare_an_interface_that_its_reader_takes() {
+        let of = |linktype| Interface { linktype, snaplen: 96, ..Interface::default() };
+        let declared = |reader| {
+            let all = Interfaces::by_first_packet([113, 1, 1].map(of).into()).for_reader(reader);
+            let before = all.declare_drops(0);
+            all.declare(1);
+            let after = [0, 1, 2].map(|id| all.declare_drops(id));
+            (before, after, all.since(0)[0].snaplen)
+        };
+        assert_eq!(declared(OutputReader::Later), (Some(0), [Some(0), Some(1), Some(2)], 96));
+        assert_eq!(declared(OutputReader::AtOnce), (None, [None, Some(0), Some(1)], 96));
+        assert_eq!(declared(OutputReader::Tcpdump), (None, [None, Some(0), None], ONE_SNAPLEN));
     }
 
     #[test]

@@ -26,4 +26,4 @@ pub mod write;
 
 pub use error::{Error, Result};
 pub use histogram::{Histogram, Quantiles};
-pub use interfaces::{INTERFACES_MAX, Interfaces};
+pub use interfaces::{INTERFACES_MAX, Interfaces, OutputReader};

@@ -13,8 +13,9 @@ use crate::sandbox::Rights;
 use crate::source::{Declaration, Missed, Watch};
 use crate::tally::{Ledger, sum};
 use crate::{Error, Result};
+use quaff_file::OutputReader;
 use quaff_file::tally::WriterTally;
-use quaff_file::write::{CompressPlan, Patience, Target, WriterGauges};
+use quaff_file::write::{CompressPlan, Output, Patience, Target, WriterGauges};
 use quaff_os::sandbox::Limits;
 use quaff_os::{Stop, Wakeup, cpu};
 use std::sync::Arc;
@@ -75,9 +76,13 @@ impl Capture {
     /// Starts the capture. When this returns, every packet that arrives is captured.
     pub fn start(plan: CapturePlan, stop: Stop) -> Result<Self> {
         let mut plan = plan.validate()?;
-        let declaration = match plan.write.declares_by_packet(&plan.input) {
-            true => Declaration::ByPacket,
-            false => Declaration::AsDescribed,
+        let (is_of_files, by_packet) =
+            (plan.input.read.is_some(), plan.write.declares_by_packet(&plan.input));
+        let declaration = match &plan.output {
+            Output::Pipe(_) if is_of_files => Declaration::ByPacket(OutputReader::Tcpdump),
+            Output::Stdout if is_of_files && by_packet => Declaration::ByPacket(OutputReader::AtOnce),
+            _ if by_packet => Declaration::ByPacket(OutputReader::Later),
+            _ => Declaration::AsDescribed,
         };
         let CapturePlan { input, output, write, .. } = &plan;
         let folders = output.folders().iter().map(|dir| dir.dir.clone()).collect();

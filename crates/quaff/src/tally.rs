@@ -331,6 +331,9 @@ pub struct InputTally {
     /// The first file that could not be read at all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
+    /// The files that record drops, and how many.
+    #[serde(skip)]
+    pub drops_of_files: Vec<(String, u64)>,
     /// Packets of link types that are not looked into.
     #[serde(skip)]
     pub unknown_links: BTreeMap<u16, u64>,
@@ -376,6 +379,7 @@ impl InputTally {
         self.missing.extend(other.missing);
         self.jumps.add(other.jumps);
         self.recorded_drops = self.recorded_drops.saturating_add(other.recorded_drops);
+        self.drops_of_files.extend(other.drops_of_files);
         self.late_times += other.late_times;
         self.early_times += other.early_times;
         self.raised_lengths += other.raised_lengths;

@@ -174,8 +174,18 @@ fn below(lanes: &[LaneTally], unexplained: &mut u64, found: &mut BelowTap, reaso
 /// A sentence about packets that were lost when the files were captured, as the files record.
 pub(crate) fn recorded(input: &InputTally) -> Option<String> {
     let drops = input.recorded_drops;
-    let words = "were lost during the original capture, as the files record";
-    (drops > 0).then(|| clause(drops, "packet", words))
+    let words = || format!("were lost during the original capture, as {}", recorders(input));
+    (drops > 0).then(|| clause(drops, "packet", &words()))
+}
+
+/// The files that record drops; of several, the one with the most. It may have given no packet.
+fn recorders(input: &InputTally) -> String {
+    let files = &input.drops_of_files;
+    match files.iter().max_by_key(|(_, drops)| *drops).filter(|_| input.files > 1) {
+        None => "the files record".to_owned(),
+        Some((name, _)) if files.len() == 1 => format!("{name} records"),
+        Some((name, drops)) => format!("{} files record, {name} the most: {drops}", files.len()),
+    }
 }
 
 /// Packets whose times the output cannot have.

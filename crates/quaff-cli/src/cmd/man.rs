@@ -3,9 +3,10 @@
 
 use crate::exit::Exit;
 use crate::groups::{self, Group};
-use crate::show;
+use crate::{instead, show};
 use anyhow::{Context, bail};
 use clap::Command;
+use clap::error::{ContextKind, ContextValue};
 use clap_mangen::Man;
 use quaff_os::disk::write_output;
 use std::fmt::Write as _;
@@ -16,12 +17,13 @@ use std::process::{self, Stdio};
 /// Show the manual page of a command, or write those of all into a folder
 ///
 /// A page is shown by man(1) on a terminal; elsewhere, and where there is no man(1), its text is printed as '--help'
-/// prints it. A word that is the name of a command is one: './capture' is the folder. 'make install' installs the
-/// pages; 'man quaff' and 'man quaff-capture' then show them too.
+/// prints it. A word that is the name of a command is one: './capture' is the folder. A folder that is made has a slash
+/// in its name, so that no misspelled command becomes one. 'make install' installs the pages; 'man quaff' and
+/// 'man quaff-capture' then show them too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Folder for the pages, created if needed; or a command, such as 'capture' or 'flows top'
+    /// Folder for the pages, created if its name has a slash; or a command, such as 'capture' or 'flows top'
     #[arg(value_name = "DIR|COMMAND", required = true)]
     pages: Vec<PathBuf>,
 }
@@ -44,16 +46,44 @@ pub(crate) fn run(args: &Args, all: Command) -> anyhow::Result<Exit> {
     root.build();
     match (called(&root, &args.pages), &args.pages[..]) {
         (Some((command, name)), _) => show_page(command, &name),
-        (None, [dir]) => {
+        (None, [dir]) if is_folder(dir) => {
             std::fs::create_dir_all(dir).with_context(|| format!("create {}", dir.display()))?;
             write_pages(&root, "quaff", dir)?;
             show::say(&format!("manual pages of all commands written to {}", dir.display()));
             Ok(Exit::Done)
         }
-        (None, words) => {
-            let words: Vec<_> = words.iter().map(|word| word.display().to_string()).collect();
-            bail!("there is no command '{}': 'quaff --help' lists all", words.join(" "))
-        }
+        (None, words) => bail!("{}", unknown(&root, words)),
+    }
+}
+
+/// Returns whether a word that is no command names a folder: one that is there, or one to make, by a slash in its name.
+fn is_folder(word: &Path) -> bool {
+    word.as_os_str().as_encoded_bytes().contains(&b'/') || word.is_dir()
+}
+
+/// The error of words that name neither a command nor a folder.
+fn unknown(root: &Command, words: &[PathBuf]) -> String {
+    let words: Vec<_> = words.iter().map(|word| word.display().to_string()).collect();
+    let [word] = &words[..] else {
+        return format!("there is no command '{}': 'quaff --help' lists all", words.join(" "));
+    };
+    if let Some(instead) = instead::of_command(word) {
+        return instead;
+    }
+    let similar = similar(root, word).map(|name| format!("'{name}' is one with a similar name, and "));
+    let similar = similar.unwrap_or_default();
+    format!(
+        "there is no command '{word}': {similar}'quaff --help' lists all; a folder to make has a slash in its name: \
+         'quaff man ./{word}'"
+    )
+}
+
+/// The command that the parser takes for the one that is meant; the best one is its last.
+fn similar(root: &Command, word: &str) -> Option<String> {
+    let error = root.clone().try_get_matches_from(["quaff", word]).err()?;
+    match error.get(ContextKind::SuggestedSubcommand)? {
+        ContextValue::Strings(names) => names.last().cloned(),
+        _ => None,
     }
 }
 

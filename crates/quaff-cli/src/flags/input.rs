@@ -141,10 +141,7 @@ pub(crate) struct InputArgs {
 
 /// Interfaces or files for metering and for scripts.
 #[derive(Debug, clap::Args)]
-#[command(
-    mut_args(of("no_promiscuous", |arg| arg.conflicts_with("read"))),
-    mut_args(of("snaplen", |arg| arg.help(SNAPLEN)))
-)]
+#[command(mut_args(of("snaplen", |arg| arg.help(SNAPLEN))))]
 pub(crate) struct MeteredArgs {
     #[command(flatten)]
     input: InputArgs,

@@ -175,6 +175,11 @@ impl RotationArgs {
         Ok(())
     }
 
+    /// Times are in UTC.
+    pub(crate) fn is_utc(&self) -> bool {
+        *self.utc
+    }
+
     /// The plan of one folder, whose next file begins at `rotate_bytes`.
     pub(crate) fn plan(&self, dir: &Path, rotate_bytes: Option<u64>) -> anyhow::Result<DirPlan> {
         if dir.exists() && !dir.is_dir() {

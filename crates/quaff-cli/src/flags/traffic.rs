@@ -126,7 +126,7 @@ pub(crate) struct SizeArgs<S: FlagValue> {
 )]
 pub(crate) struct SendArgs {
     /// Send the frames from this interface
-    #[arg(short = 'o', long, value_name = "IF", group = "interface")]
+    #[arg(short = 'o', long, short_alias = 'i', value_name = "IF", group = "interface")]
     pub(crate) out: Option<String>,
     /// Inject the frames into the receive path of this interface, as if they came from the wire
     ///

@@ -97,6 +97,22 @@ fn lines_without_times(lines: &[u8]) -> Vec<String> {
     lines
 }
 
+#[test]
+fn a_watch_is_short_and_a_quiet_one_silent() {
+    if support::tool(test_name!(), "tcpdump").is_none() {
+        return;
+    }
+    let bench = lab_bench!(64 << 20);
+    for (more, expected) in [(&[] as &[&str], &["capturing", " shown, none lost"][..]), (&["-q"], &[])] {
+        let args = ["capture", "-i", "rx0", "--buffer", "64M", "--ring", "4M", "-d", "300ms"];
+        let ended =
+            finish(ChildProcess::start(bench.quaff(&[&args[..], more].concat())).expect("quaff runs"));
+        let lines: Vec<_> = ended.stderr.lines().filter(|line| !line.starts_with("quaff: ")).collect();
+        let is_so = lines.iter().zip(expected).all(|(line, words)| line.ends_with(words));
+        assert!(ended.code == 0 && is_so && lines.len() == expected.len(), "{more:?}: {}", ended.stderr);
+    }
+}
+
 /// The same packets, printed by `tcpdump -i any` beside it.
 #[test]
 fn printed_packets_have_the_interface_and_the_direction_that_tcpdump_prints() {

@@ -43,13 +43,24 @@ impl Pcapng {
         self.block(1, &[&[1, 0, 0, 0, 0, 0, 0, 0], options, &option(9, &[9]), &[0; 4]])
     }
 
+    /// One of another link type.
+    fn linked(self, linktype: u8) -> Self {
+        self.block(1, &[&[linktype, 0, 0, 0, 0, 0, 0, 0], &option(9, &[9]), &[0; 4]])
+    }
+
     fn named(self, name: &str) -> Self {
         self.interface(&option(2, name.as_bytes()))
     }
 
     fn packet(self, interface: u32, number: u64, options: &[u8]) -> Self {
-        let data = [number as u8; 60];
-        let head = [&interface.to_le_bytes()[..], &time(START_NS + number), &[60, 0, 0, 0, 60, 0, 0, 0]];
+        self.packet_of(interface, number, 60, options)
+    }
+
+    /// A packet of so many bytes, a multiple of 4.
+    fn packet_of(self, interface: u32, number: u64, bytes: u8, options: &[u8]) -> Self {
+        let data = vec![number as u8; bytes.into()];
+        let lengths = [bytes, 0, 0, 0, bytes, 0, 0, 0];
+        let head = [&interface.to_le_bytes()[..], &time(START_NS + number), &lengths];
         self.block(6, &[&head.concat(), &data, options])
     }
 
@@ -135,6 +146,37 @@ fn losses_that_stand_in_counters_alone_are_carried_on() {
     let again = dir.path().join("again.pcapng").display().to_string();
     assert_eq!(capture(&["-r", &to, "-w", &again]).json["input"]["recorded_drops"], 174);
     assert_eq!(verify(&[&again])["ledger"]["recorded_drops"], 174);
+}
+
+/// tcpdump refuses an interface of another link type, also one without packets.
+#[test]
+fn a_stream_has_no_interface_of_a_file_without_packets() {
+    let dir = folder();
+    let file = Pcapng::default().section(&[]).linked(113).linked(1).packets(0, 0..4);
+    let file = (4..7).fold(file, |file, number| file.packet_of(1, number, 80, &[]));
+    let from = file.counters(0, &[(IFRECV, 11), (IFDROP, 7)]).put(&dir, "in.pcapng");
+    let other = Pcapng::default().section(&[]).named("eth0").packets(0, 0..1).put(&dir, "other.pcapng");
+    let (to, stream) = (dir.path().join("out.pcapng"), dir.path().join("stream"));
+    let kept = |more: &[&str]| {
+        let mut quaff = Command::new(QUAFF);
+        quaff.args(["capture", "-r", &from, "-r", &other, "greater", "70"]).args(more);
+        quaff.output().expect("quaff runs")
+    };
+    let ended = kept(&["-w", &to.display().to_string()]);
+    assert_eq!((ended.status.code(), content(&to).0.len(), content(&to).1), (Some(1), 2, vec![0; 3]));
+    let streamed = kept(&["-w", "-"]);
+    std::fs::write(&stream, &streamed.stdout).expect("written");
+    assert_eq!((content(&stream).0.len(), content(&stream).1), (1, vec![0; 3]));
+    // The loss is no less one.
+    let said = String::from_utf8_lossy(&streamed.stderr).into_owned();
+    let words = format!("7 packets were lost during the original capture, as {from} records");
+    assert!(streamed.status.code() == Some(1) && said.contains(&words), "{said}");
+    if tool(test_name!(), "tcpdump").is_some() {
+        let printed = kept(&[]);
+        let lines = String::from_utf8_lossy(&printed.stdout).into_owned();
+        assert_eq!(printed.status.code(), Some(1), "{}", String::from_utf8_lossy(&printed.stderr));
+        assert_eq!(lines.lines().filter(|line| !line.starts_with('\t')).count(), 3, "{lines}");
+    }
 }
 
 /// An interface without packets can have lost some, and drops with packets are parts of the counters.
@@ -516,6 +558,11 @@ fn the_section_is_of_the_machine_that_captured() {
             assert_eq!(head.matches(text).count(), 1, "{text}: {head}");
         }
         assert!(!head.contains(std::env::consts::ARCH), "{head}");
+    }
+    for name in ["--comment", "--capture-comment"] {
+        assert_eq!(capture(&["-r", &from, "-w", &to, name, "by another name"]).code, 0);
+        let head = std::fs::read(&to).expect("read");
+        assert!(String::from_utf8_lossy(&head[..300]).contains("by another name"), "{name}");
     }
     let pcap = dir.path().join("out.pcap").display().to_string();
     let ended = capture(&["-r", &from, "-w", &pcap, "--format", "pcap", "--annotate", "x"]);

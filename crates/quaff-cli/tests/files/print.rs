@@ -91,6 +91,31 @@ fn packets_are_printed_as_tcpdump_prints_them_with_a_file_and_without() {
     assert_eq!((packets_in(&pcapng).count, packets_in(&pcap).count), (3000, 3000));
 }
 
+/// `-N` is always so: names of hosts are not printed.
+#[test]
+fn letters_of_printing_are_those_of_tcpdump() {
+    let Some(mut tcpdump) = tool(test_name!(), "tcpdump") else { return };
+    let dir = source(30);
+    let expected =
+        run(tcpdump.env("TZ", "UTC").current_dir(dir.path()).args(["-nr", "in", "-#", "-K", "-H", "-v"]));
+    let done = capture(dir.path(), &path(), "--read in --number -KHNv");
+    assert_eq!((text(&done.stdout), done.status.code()), (expected, Some(0)), "{}", text(&done.stderr));
+    assert!(text(&done.stdout).starts_with("    1  "), "{}", text(&done.stdout));
+}
+
+#[test]
+fn times_are_local_or_with_utc_in_utc() {
+    if tool(test_name!(), "tcpdump").is_none() {
+        return;
+    }
+    let dir = source(1);
+    for (args, time) in [("", "2026-09-21 18:13:20.000000"), ("--utc", "2026-09-21 14:13:20.000000")] {
+        let mut command = command(dir.path(), &path(), &format!("--read in -tttt {args}"));
+        let done = command.env("TZ", "XXX-4").output().expect("quaff runs");
+        assert!(text(&done.stdout).starts_with(time), "{args}: {}", text(&done.stdout));
+    }
+}
+
 #[test]
 fn lines_come_while_the_capture_runs_and_their_reader_ends_it() {
     if tool(test_name!(), "tcpdump").is_none() {
@@ -128,6 +153,30 @@ fn lines_come_while_the_capture_runs_and_their_reader_ends_it() {
             assert_eq!(packets_in(&file).count, ledger["written"].as_u64().unwrap());
         }
     }
+}
+
+/// Notes on the machine may come before.
+fn report_of(stderr: &[u8]) -> String {
+    text(stderr).lines().filter(|line| !line.starts_with("quaff: ")).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn packets_that_are_only_shown_are_not_called_written() {
+    if tool(test_name!(), "tcpdump").is_none() {
+        return;
+    }
+    let dir = source(3000);
+    let shell = |line: &str| {
+        let line = line.replace("QUAFF", QUAFF);
+        Command::new("sh").current_dir(dir.path()).args(["-c", &line]).output().expect("sh runs")
+    };
+    let done = shell("QUAFF capture in");
+    assert_eq!(report_of(&done.stderr), "3,000 packets shown, none lost");
+    // As many as a pipe does not hold.
+    let done = shell("QUAFF capture in | head -1");
+    assert_eq!((text(&done.stdout).lines().count(), report_of(&done.stderr)), (1, String::new()));
+    let done = shell("QUAFF capture in -w out.pcapng --print | head -1");
+    assert!(report_of(&done.stderr).contains(" written in "), "{}", text(&done.stderr));
 }
 
 #[test]
@@ -191,6 +240,33 @@ fn a_tcpdump_that_fails_is_named_and_costs_the_file_nothing() {
     let ledger = self::ledger(&done);
     assert_eq!((done.status.code(), &ledger["failure"]), (Some(2), &words.into()), "{}", text(&done.stderr));
     assert_ne!(ledger["verdict"], "lossless", "{ledger}");
+}
+
+/// tcpdump takes a single one.
+#[test]
+fn files_with_different_snaplens_are_printed_together() {
+    if tool(test_name!(), "tcpdump").is_none() {
+        return;
+    }
+    let (dir, mut other) = (source(3), pcap(2));
+    other[16..20].copy_from_slice(&1000u32.to_le_bytes());
+    fs::write(dir.path().join("other"), other).unwrap();
+    let done = capture(dir.path(), &path(), "--read in --read other");
+    assert_eq!(
+        (text(&done.stdout).lines().count(), done.status.code()),
+        (5, Some(0)),
+        "{}",
+        text(&done.stderr)
+    );
+}
+
+#[test]
+fn packets_of_several_link_types_have_what_prints_them() {
+    let dir = source(3);
+    let words = "an interface has a type 113 different from the type of the first interface";
+    let path = fake(dir.path(), &format!("printf 'tcpdump: pcap_loop: {words}' >&2; exit 1"));
+    let said = text(&capture(dir.path(), &path, "--read in").stderr);
+    assert!(said.contains(words) && said.contains("'quaff capture … -w - | tshark -r -'"), "{said}");
 }
 
 #[test]

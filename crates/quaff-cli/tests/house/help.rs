@@ -7,7 +7,7 @@ use quaff_testkit::{test_name, write_program};
 use std::process::Command;
 
 /// Lines of a short help at most, on a terminal of 80 columns.
-const SHORT_LINES: usize = 60;
+const SHORT_LINES: usize = 61;
 
 fn help(command: &[&str]) -> String {
     let done = Command::new(QUAFF).args(command).arg("--help").output().expect("quaff runs");
@@ -73,6 +73,28 @@ fn man_shows_the_page_of_a_command() {
         let text = String::from_utf8_lossy(&shown.stdout).into_owned();
         assert!(text.contains("man -l -") && text.contains(".TH") && text.contains("top 1"), "{text}");
         assert_eq!(shown.status.code(), Some(if status == "0" { 0 } else { 2 }), "{text}");
+    }
+}
+
+#[test]
+fn man_makes_no_folder_of_a_misspelled_command() {
+    let dir = folder();
+    let man = |word: &str| {
+        let done =
+            Command::new(QUAFF).args(["man", word]).current_dir(dir.path()).output().expect("quaff runs");
+        (done.status.code(), String::from_utf8_lossy(&done.stderr).into_owned())
+    };
+    for (word, words) in
+        [("captur", "'capture' is one"), ("top", "'quaff flows top -i IF'"), ("pages", "man ./pages")]
+    {
+        let (code, said) = man(word);
+        assert!(code == Some(2) && said.contains(words), "{word}: {said}");
+        assert!(!dir.path().join(word).exists(), "{word}");
+    }
+    // One that is there needs no slash.
+    for word in ["./pages", "pages"] {
+        let (code, said) = man(word);
+        assert!(code == Some(0) && dir.path().join("pages/quaff-capture.1").exists(), "{word}: {said}");
     }
 }
 

@@ -73,6 +73,8 @@ pub(crate) struct Files {
     /// The first section of the files; nothing if that is of a format without sections.
     section: Option<Section>,
     input: InputTally,
+    /// The name of the open file, and the drops that those before it record.
+    opened: (String, u64),
     /// The counters in the section that is read.
     ledger: LedgerBuilder,
     /// By the numbers of the output's interfaces.
@@ -228,6 +230,7 @@ impl Files {
             names: NamesSeen::default(),
             section: None,
             input: InputTally::default(),
+            opened: (String::new(), 0),
             ledger: LedgerBuilder::default(),
             counted: Vec::new(),
             has_counters: format == Format::Pcapng,
@@ -485,6 +488,7 @@ impl Files {
                     self.input.files += 1;
                     self.file = Some(file);
                     self.order.begin(path.display().to_string());
+                    self.opened = (path.display().to_string(), self.input.recorded_drops);
                     return true;
                 }
                 Ok(None) => self.input.missing.push(path.display().to_string()),
@@ -508,6 +512,9 @@ impl Files {
             self.input.large_fractions += fractions;
             self.input.early_times += early;
             self.input.notes.extend(file.notes());
+            let (name, before) = std::mem::take(&mut self.opened);
+            let drops = self.input.recorded_drops.saturating_sub(before);
+            self.input.drops_of_files.extend((drops > 0).then_some((name, drops)));
         }
     }
 
@@ -608,7 +615,7 @@ impl Source for Files {
 }
 
 /// Sets the counts of interfaces, by the numbers of the output's. Recorded drops are kept without a packet too, in a
-/// format that `has_counters`.
+/// format that `has_counters`, where the reader of the output takes it.
 pub(super) fn fill_counts(
     counts: &mut Counts,
     counted: &[InterfaceCounts],
@@ -617,7 +624,7 @@ pub(super) fn fill_counts(
 ) {
     for (id, of) in counted.iter().enumerate() {
         let number = match of.ifdrop + of.osdrop > 0 && has_counters {
-            true => interfaces.declare(id as u16),
+            true => interfaces.declare_drops(id as u16),
             false => interfaces.declared(id as u16),
         };
         let Some(number) = number else { continue };

@@ -19,8 +19,8 @@ use crate::front::FrontPlace;
 use crate::gauge::LaneGauges;
 use crate::plan::{HotplugPlan, InputPlan, RETIRE_MS, ReadOrder, ReadPlan, Spread};
 use crate::{Error, Result};
-use quaff_file::Interfaces;
 use quaff_file::write::{Format, Output};
+use quaff_file::{Interfaces, OutputReader};
 use quaff_os::clock::wall_ns;
 use quaff_os::disk::open_unnamed;
 use quaff_os::packet::{Fan, Insn, RingPlan, accept};
@@ -66,15 +66,15 @@ pub(crate) struct Sources {
 pub(crate) enum Declaration {
     /// As soon as it is found.
     AsDescribed,
-    /// With its first packet.
-    ByPacket,
+    /// With its first packet, or with drops that a file records of it, as the reader takes it.
+    ByPacket(OutputReader),
 }
 
 impl Declaration {
     fn list(self, known: Vec<Interface>) -> Interfaces {
         match self {
             Self::AsDescribed => Interfaces::new(known),
-            Self::ByPacket => Interfaces::by_first_packet(known),
+            Self::ByPacket(reader) => Interfaces::by_first_packet(known).for_reader(reader),
         }
     }
 }

@@ -46,7 +46,7 @@ use std::time::Duration;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = EXAMPLES,
-    mut_args(of("read", |arg| arg.conflicts_with_all(["no_promiscuous", "time_stamp_type", "ring", "rt", "via"]))),
+    mut_args(of("read", |arg| arg.conflicts_with_all(["time_stamp_type", "ring", "rt", "via"]))),
     mut_args(of("dry_run", |arg| arg.alias("explain"))),
     mut_args(of("copies", |arg| arg.hide(true))),
     group(ArgGroup::new("series").multiple(true).args(["dir", "tee", "file_size", "file_time", "ring_parts"])),
@@ -125,7 +125,13 @@ pub(crate) struct Args {
     #[command(flatten, next_help_heading = "Output")]
     pub(super) compress: CompressArg<Codec>,
     /// Comment in the header of each file, which Wireshark shows in the properties of the capture; pcapng only
-    #[arg(long, value_name = "TEXT", help_heading = "Output")]
+    #[arg(
+        long,
+        visible_alias = "comment",
+        alias = "capture-comment",
+        value_name = "TEXT",
+        help_heading = "Output"
+    )]
     annotate: Option<String>,
     /// Comment on each packet that is written, after those that it has, which Wireshark lists as frame.comment; pcapng
     /// only

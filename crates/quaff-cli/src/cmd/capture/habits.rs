@@ -2,9 +2,8 @@
 //! begins. Where quaff has an option for the same, the letter sets that.
 
 use crate::flags::Rotation;
-use crate::units;
+use crate::{show, units};
 use anyhow::{bail, ensure};
-use clap::error::{ContextKind, ContextValue, ErrorKind};
 use quaff_file::write::ROTATE_BYTES_MIN;
 use std::str::FromStr;
 use std::time::Duration;
@@ -40,13 +39,22 @@ pub(crate) struct HabitArgs {
     /// Print absolute sequence numbers of TCP
     #[arg(short = 'S', help_heading = "Printing")]
     absolute: bool,
+    /// Print the number of each packet before it, as tcpdump's -# does
+    #[arg(long, short_alias = '#', help_heading = "Printing")]
+    number: bool,
+    /// Do not check the checksums of IP, TCP and UDP for what is printed
+    #[arg(short = 'K', help_heading = "Printing")]
+    unchecked: bool,
+    /// Look for draft 802.11s mesh headers in what is printed
+    #[arg(short = 'H', help_heading = "Printing")]
+    mesh: bool,
     /// Accepted for tcpdump's sake: numbers and whole lines are always printed
-    #[arg(short = 'n', short_alias = 'l', action = clap::ArgAction::Count, help_heading = "Printing")]
+    #[arg(short = 'n', short_aliases = ['l', 'N'], action = clap::ArgAction::Count, help_heading = "Printing")]
     _numbers: u8,
     /// Pass each packet on at once: --flush 1ms
     #[arg(short = 'U', conflicts_with = "flush", help_heading = "Output")]
     pub(super) at_once: bool,
-    /// Start the next file before SIZE million bytes (at least 3), or with K, M, G as --rotate-size; with -w FILE the
+    /// Start the next file before SIZE million bytes (at least 2), or with K, M, G as --rotate-size; with -w FILE the
     /// files are FILE-000000 and so on, in its folder
     #[arg(short = 'C', value_name = "SIZE", value_parser = millions, conflicts_with = "rotate_size", help_heading = "Rotation")]
     file_size: Option<u64>,
@@ -56,33 +64,11 @@ pub(crate) struct HabitArgs {
     /// With -C keep the newest N files, as --keep-files; with -G stop after N files, as --stop-files
     #[arg(short = 'W', value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Rotation")]
     file_count: Option<u64>,
-    /// Start the next file at a condition of dumpcap: filesize:KB (1000 bytes, at least 2098), duration:SECONDS from
+    /// Start the next file at a condition of dumpcap: filesize:KB (1000 bytes, at least 2000), duration:SECONDS from
     /// the start on, interval:SECONDS aligned to midnight, packets:N; keep the newest N with files:N; repeat it for
     /// more
     #[arg(short = 'b', value_name = "CONDITION", help_heading = "Rotation")]
     ring_parts: Vec<RingPart>,
-}
-
-/// Letters of tcpdump or dumpcap that mean nothing here, and what does the same.
-const INSTEAD: [(&str, &str); 10] = [
-    ("-B", "--ring SIZE is the kernel's ring, --buffer SIZE the memory between it and the disk"),
-    ("-E", "payload of IPsec is not decrypted"),
-    ("-F", "-f \"$(cat FILE)\" reads the filter of a file"),
-    ("-g", "--group NAME lets a group read the files"),
-    ("-I", "'iw dev IF set type monitor' makes an interface a monitor before the capture"),
-    ("-P", "--format pcap, or a name that ends in .pcap, is the older format"),
-    ("-Q", "--incoming captures only packets that arrive"),
-    ("-V", "-r FILE reads a file, and may be repeated"),
-    ("-Z", "--user NAME drops privileges to NAME"),
-    ("-z", "--exec CMD runs after each complete file of --dir"),
-];
-
-/// The option to type in the place of a letter of tcpdump or dumpcap.
-pub(crate) fn instead_of(error: &clap::Error) -> Option<String> {
-    let ContextValue::String(letter) = error.get(ContextKind::InvalidArg)? else { return None };
-    let (_, words) =
-        INSTEAD.iter().find(|(of, _)| error.kind() == ErrorKind::UnknownArgument && of == letter)?;
-    Some(format!("{letter} is of tcpdump or dumpcap; here {words}"))
 }
 
 /// A condition of dumpcap's `-b`.
@@ -132,6 +118,9 @@ impl HabitArgs {
             ('A', self.ascii),
             ('t', self.times),
             ('S', u8::from(self.absolute)),
+            ('#', u8::from(self.number)),
+            ('K', u8::from(self.unchecked)),
+            ('H', u8::from(self.mesh)),
         ];
         let given = repeated.into_iter().filter(|(_, times)| *times > 0);
         given.map(|(letter, times)| format!("-{}", letter.to_string().repeat(times.into()))).collect()
@@ -153,7 +142,8 @@ impl HabitArgs {
         let is_small = |bytes: u64| bytes < ROTATE_BYTES_MIN;
         ensure!(
             !self.file_size.is_some_and(is_small),
-            "-C is smaller than a file may be: type -C {} (million bytes) or more, or -C 2M",
+            "-C {} is too small, since files end up to 512 KiB below their size: type -C {} (million bytes) or more",
+            self.file_size.map_or_else(String::new, millions_text),
             ROTATE_BYTES_MIN.div_ceil(MILLION)
         );
         let of_one = |letter: &str, next: &str, all: &str| {
@@ -227,6 +217,11 @@ fn millions(text: &str) -> Result<u64, String> {
         Ok(number) => number.checked_mul(MILLION).ok_or_else(|| format!("'{text}' is too large")),
         Err(_) => units::bytes(text),
     }
+}
+
+/// The value of -C that is this number of bytes.
+fn millions_text(bytes: u64) -> String {
+    if bytes.is_multiple_of(MILLION) { (bytes / MILLION).to_string() } else { show::bytes(bytes) }
 }
 
 /// A whole number of seconds, or a time with a unit.

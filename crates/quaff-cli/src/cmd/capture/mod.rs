@@ -12,12 +12,12 @@ mod report;
 mod stop;
 
 pub(crate) use args::Args;
-pub(crate) use habits::instead_of;
 pub(crate) use report::{decap_words, ledger_text, places, terms};
 
 use incidents::Incidents;
 use interface_names::InterfaceIndexes;
-use printer::Printer;
+use printer::{Printed, Printer};
+use report::Goal;
 
 use crate::cmd::interfaces;
 use crate::exit::Exit;
@@ -59,14 +59,20 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         }
         return Ok(Exit::Done);
     }
-    let ledger = capture(&args, &plan)?;
-    report::ledger(&ledger, args.report.json, args.watch.quiet.is_set(), plan.takes_stdout() || prints)?;
+    let (ledger, has_left) = captured(&args, &plan)?;
+    let (goal, is_quiet) = (Goal::of(&plan, has_left), args.watch.quiet.is_set());
+    report::ledger(&ledger, goal, args.report.json, is_quiet, plan.takes_stdout() || prints)?;
     let has_words = !args.watch.quiet.is_set() && !(args.report.json && (plan.takes_stdout() || prints));
     Ok(shell::ended(&ledger, has_words))
 }
 
 /// Captures until the end.
 pub(crate) fn capture(args: &Args, plan: &CapturePlan) -> anyhow::Result<Ledger> {
+    captured(args, plan).map(|(ledger, _)| ledger)
+}
+
+/// Captures until the end; returns whether the reader of printed packets left before it too.
+fn captured(args: &Args, plan: &CapturePlan) -> anyhow::Result<(Ledger, bool)> {
     show::check_stdout(plan.takes_stdout())?;
     let mut settings = Settings::new(&args.watch, args.duration());
     // On one terminal, packets would be printed into the progress line.
@@ -76,10 +82,9 @@ pub(crate) fn capture(args: &Args, plan: &CapturePlan) -> anyhow::Result<Ledger>
     let planned = plan.clone();
     let user = plan.sandbox.as_ref().and_then(|sandbox| sandbox.user.as_deref());
     let indexes = args.prints_interfaces(plan).then(InterfaceIndexes::now).transpose()?;
-    let printer = args
-        .pipe(plan)
-        .map(|pipe| Printer::start(pipe, &args.habits.of_printing(), indexes, user, shell.stop()))
-        .transpose()?;
+    let printed = Printed { letters: args.habits.of_printing(), is_utc: args.rotation.is_utc(), indexes };
+    let printer =
+        args.pipe(plan).map(|pipe| Printer::start(pipe, printed, user, shell.stop())).transpose()?;
     let capture = shell.start(|stop| Capture::start(planned, stop))?;
     let finding = finding.and_then(|finding| finding.recv_timeout(LOOK_AT_MOST).ok());
     greet(&shell, args, plan, (&capture, finding));
@@ -88,15 +93,16 @@ pub(crate) fn capture(args: &Args, plan: &CapturePlan) -> anyhow::Result<Ledger>
     let mut running = Running { capture, printer, live, incidents, names_process };
     shell.watch(&mut running)?;
     let Running { capture, printer, .. } = running;
-    let mut ledger = capture.finish();
+    let (mut ledger, mut has_left) = (capture.finish(), false);
     if let Some(printer) = printer {
         printer.finish(shell.signals(), shell.stop())?;
         printer.news().iter().for_each(|failure| show::incident(failure));
         if let Some(failure) = printer.failure() {
             ledger.note_reader(failure, plan.live_copy.is_some());
         }
+        has_left = printer.has_left();
     }
-    Ok(ledger)
+    Ok((ledger, has_left))
 }
 
 /// Checks the interfaces while the capture starts; returns the most severe finding.
@@ -123,11 +129,13 @@ fn greet(shell: &Shell, args: &Args, plan: &CapturePlan, (capture, finding): (&C
         message(&format!("{what}; {command} ('quaff doctor{on}' has the reason)"));
     }
     shell.notes(&capture.notes);
-    if !args.watch.quiet.is_set() {
+    let (is_quiet, is_shown) = (args.watch.quiet.is_set(), Goal::of(plan, false) == Goal::Shown);
+    if !is_quiet && !is_shown {
         let (from, to) = (report::sources(plan), report::target(plan));
         say(&format!("{} → {} ({})", name(&from), name(&to), capture.writing));
     }
-    shell.begun(plan.input.read.is_none());
+    // Scripts wait for the word where packets go into files.
+    shell.begun(plan.input.read.is_none() && !(is_quiet && is_shown));
 }
 
 /// A capture, as the shell watches it.

@@ -113,6 +113,8 @@ mod tests {
             |line: &str| args(&format!("capture -i lo {line}")).unwrap().habits.of_printing().join(" ");
         assert_eq!(words("-nnel -vv -XX -ttt"), "-e -vv -XX -ttt");
         assert_eq!(words("-xASt"), "-x -A -t -S");
+        assert_eq!(words("-#NHK"), "-# -K -H");
+        assert_eq!(words("--number"), "-#");
         assert_eq!(words("tcp port 80"), "");
     }
 
@@ -122,8 +124,8 @@ mod tests {
         let time = Some(Duration::from_secs(60));
         for (line, expected) in [
             (
-                "-w d/t.pcap -C 3 -W 5",
-                Rotation { bytes: Some(3_000_000), keep: Some(5), ..Rotation::default() },
+                "-w d/t.pcap -C 2 -W 5",
+                Rotation { bytes: Some(2_000_000), keep: Some(5), ..Rotation::default() },
             ),
             ("-w t -C 2M", Rotation { bytes: Some(2 << 20), ..Rotation::default() }),
             ("-w t -G 60 -W 3", Rotation { time, is_from_start: true, stop: Some(3), ..Rotation::default() }),
@@ -186,9 +188,12 @@ mod tests {
     fn a_rotation_that_is_not_taken_is_refused_with_what_does_it() {
         for (line, words) in [
             ("-w t -W 5", "-C or -G"),
-            ("-w t -C 1 -W 1", "type -C 3 "),
+            (
+                "-w t -C 1 -W 1",
+                "-C 1 is too small, since files end up to 512 KiB below their size: type -C 2 ",
+            ),
             ("-w t -C 2M -W 1", "type -W 2 to keep"),
-            ("-w t -b filesize:2000", "type -b filesize:2098 "),
+            ("-w t -b filesize:1999", "type -b filesize:2000 "),
             ("-w t -b filesize:3000 -b files:1", "type -b files:2 to keep"),
             ("-w t -a files:2", "type -C, -G or -b too"),
             ("-w t -C 1 -G 2 -W 5", "--stop-files"),

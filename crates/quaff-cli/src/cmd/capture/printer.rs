@@ -31,6 +31,8 @@ const ARGS: [&str; 2] = ["-nlr", "-"];
 /// Beginnings of what it says on stderr without an error. It doubts names because it takes its input for a file.
 const USUAL: [&str; 3] =
     ["reading from file -", "dropped privs to ", "Warning: interface names might be incorrect"];
+/// In what it says of packets with another link type than those before.
+const SEVERAL_LINKS: &str = "different from the type of the first interface";
 /// Lines of stderr that are kept.
 const ERRORS_MAX: usize = 3;
 /// After the end of its input, time without a line after which it is ended.
@@ -55,6 +57,17 @@ pub(super) fn find() -> anyhow::Result<PathBuf> {
     })
 }
 
+/// The form in which tcpdump prints packets.
+#[derive(Debug)]
+pub(super) struct Printed {
+    /// The user's letters.
+    pub(super) letters: Vec<String>,
+    /// Times are in UTC instead of local time.
+    pub(super) is_utc: bool,
+    /// The names of interfaces, by their indexes.
+    pub(super) indexes: Option<InterfaceIndexes>,
+}
+
 /// A running tcpdump.
 pub(super) struct Printer {
     /// Ends after tcpdump. tcpdump is its child: the kernel kills it when the thread ends.
@@ -73,17 +86,18 @@ struct Shared {
     is_writing: AtomicBool,
     /// tcpdump is waited for no longer. Set by [`Printer::finish`].
     is_abandoned: AtomicBool,
+    /// The reader of stdout has left. Written by the thread.
+    has_left: AtomicBool,
     /// Why tcpdump ended too early, or with an error. Written by the thread.
     failure: OnceLock<String>,
 }
 
 impl Printer {
-    /// Starts tcpdump with `words` as `user`, if there is one, and puts the end of the pipe to it into `pipe`. With
-    /// `indexes` it prints the interface of each packet. `stop` is raised when the reader of stdout leaves.
+    /// Starts tcpdump as `user`, if there is one, and puts the end of the pipe to it into `pipe`. `stop` is raised when
+    /// the reader of stdout leaves.
     pub(super) fn start(
         pipe: &Pipe,
-        words: &[String],
-        indexes: Option<InterfaceIndexes>,
+        printed: Printed,
         user: Option<&str>,
         stop: &Stop,
     ) -> anyhow::Result<Self> {
@@ -92,11 +106,11 @@ impl Printer {
         let user = user.map(User::find).transpose()?;
         let (ready, is_ready) = channel();
         let (shared, stop) = (Arc::<Shared>::default(), stop.clone());
-        let (of_thread, words) = (shared.clone(), words.to_vec());
+        let of_thread = shared.clone();
         let body = move || {
-            let is_known = indexes.is_some() && interface_names::are_known_to(&path);
-            let started = spawn(&path, &words, user.as_ref()).and_then(|(end, child, out, errors)| {
-                let end = match indexes.filter(|_| is_known) {
+            let is_known = printed.indexes.is_some() && interface_names::are_known_to(&path);
+            let started = spawn(&path, &printed, user.as_ref()).and_then(|(end, child, out, errors)| {
+                let end = match printed.indexes.filter(|_| is_known) {
                     Some(indexes) => indexes.pass_on(end, fails(&of_thread))?,
                     None => OwnedFd::from(end).into(),
                 };
@@ -126,6 +140,11 @@ impl Printer {
     /// The same, once.
     pub(super) fn news(&self) -> Option<&str> {
         self.failure().filter(|_| !self.is_reported.replace(true))
+    }
+
+    /// Returns whether the reader of stdout left before the last line.
+    pub(super) fn has_left(&self) -> bool {
+        self.shared.has_left.load(Ordering::Relaxed)
     }
 
     /// Waits for tcpdump after the end of its input. The reader of stdout may take any time, until a signal.
@@ -160,12 +179,20 @@ fn fails(shared: &Arc<Shared>) -> impl FnOnce(String) + Send + use<> {
 /// Starts tcpdump from the calling thread.
 fn spawn(
     path: &Path,
-    words: &[String],
+    printed: &Printed,
     user: Option<&User>,
 ) -> anyhow::Result<(ChildStdin, Child, ChildStdout, ChildStderr)> {
     let rights = user.map(User::use_files).transpose()?;
     let mut command = Command::new(path);
-    command.args(ARGS).args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .args(ARGS)
+        .args(&printed.letters)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    if printed.is_utc {
+        command.env("TZ", "UTC0");
+    }
     // ^C on a terminal ends the capture, and tcpdump with its input. What changes the user clears the last setting.
     command.process_group(0).reset_signals().leave_privileges().signal_on_parent_death(Signal::SIGKILL);
     let started = command.spawn().with_context(|| format!("cannot start {}", path.display()));
@@ -195,12 +222,16 @@ impl Work {
         let status = self.wait(if has_reader { PATIENCE } else { END_WAIT });
         let is_abandoned = self.shared.is_abandoned.load(Ordering::Relaxed);
         if !has_reader && !is_abandoned {
+            self.shared.has_left.store(true, Ordering::Relaxed);
             return self.stop.raise(Reason::OutputClosed);
         }
         let said = || said.ok().and_then(|thread| thread.join().ok()).unwrap_or_default();
         let failure = match status {
             Some(status) if status.success() || is_abandoned => return,
-            Some(status) => format!("tcpdump, which prints the packets, ended with {status}{}", said()),
+            Some(status) => {
+                let said = said();
+                format!("tcpdump, which prints the packets, ended with {status}{said}{}", advice(&said))
+            }
             None => "tcpdump, which prints the packets, did not end, and was killed".to_owned(),
         };
         let _ = self.shared.failure.set(failure);
@@ -243,6 +274,17 @@ impl Work {
                 Ok(None) | Err(_) => return None,
             }
         }
+    }
+}
+
+/// Advice after such an error; empty if the error is enough.
+fn advice(said: &str) -> &'static str {
+    match said.contains(SEVERAL_LINKS) {
+        true => {
+            "; tshark prints several link types ('quaff capture … -w - | tshark -r -'), and 'quaff info' shows which file \
+             has which"
+        }
+        false => "",
     }
 }
 

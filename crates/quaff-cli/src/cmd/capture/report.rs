@@ -1,6 +1,7 @@
 //! The output of `quaff capture`: the progress line, the ledger, the plan.
 
 use crate::cmd::lanes;
+use crate::exit::Exit;
 use crate::settings;
 use crate::shell::{Part, ReadProgress, resident_part};
 use crate::show::{self, Stream, name};
@@ -130,19 +131,48 @@ fn print(lines: &str) {
     show::report(Stream::Stdout, lines);
 }
 
+/// The fate of the packets that were kept, in a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Goal {
+    Written,
+    /// They were printed, and are nowhere else.
+    Shown,
+    /// As shown, until the reader of the lines left, as `| head` does. It knows what it has read.
+    ShownInPart,
+}
+
+impl Goal {
+    /// That of a plan. `has_left`: the reader of printed packets left.
+    pub(super) fn of(plan: &CapturePlan, has_left: bool) -> Self {
+        match plan.output {
+            Output::Pipe(_) if has_left => Self::ShownInPart,
+            Output::Pipe(_) => Self::Shown,
+            _ => Self::Written,
+        }
+    }
+}
+
 /// Prints the ledger: text on stderr, JSON on stdout unless stdout has the packets.
-pub(super) fn ledger(ledger: &Ledger, json: bool, quiet: bool, is_stdout_taken: bool) -> anyhow::Result<()> {
+pub(super) fn ledger(
+    ledger: &Ledger,
+    goal: Goal,
+    json: bool,
+    quiet: bool,
+    is_stdout_taken: bool,
+) -> anyhow::Result<()> {
     if json {
         show::json(Stream::of_report(is_stdout_taken), ledger)?;
     }
-    let is_printed = quiet || (json && is_stdout_taken);
+    let is_known = goal == Goal::ShownInPart && Exit::of(ledger) == Exit::Done;
+    let is_printed = quiet || is_known || (json && is_stdout_taken);
     if !is_printed {
         let is_good = match ledger.verdict {
             Verdict::Lossless => Some(true),
             Verdict::Lossy => Some(false),
             Verdict::Unknown => None,
         };
-        show::judged_report(Stream::Stderr, ledger_text(ledger).trim_end(), is_good);
+        let text = if goal == Goal::Written { ledger_text(ledger) } else { shown_text(ledger) };
+        show::judged_report(Stream::Stderr, text.trim_end(), is_good);
     }
     Ok(())
 }
@@ -159,12 +189,38 @@ pub(crate) fn ledger_text(ledger: &Ledger) -> String {
         text += &format!(", {}", show::number_of(ledger.files, "file"));
     }
     text += &pruned_words(ledger);
-    text += match ledger.verdict {
+    text += verdict_words(ledger);
+    text += &details(ledger);
+    if ledger.input.is_some() {
+        return text;
+    }
+    text += &format!(
+        "  peak use: {} of ring, {} of buffer; longest write {:.0} ms\n",
+        show::bytes(ledger.ring_high_bytes),
+        show::bytes(ledger.buffer_high_bytes),
+        ledger.write_high_seconds * 1e3
+    );
+    text
+}
+
+/// The ledger of packets that were printed, and are in no file.
+fn shown_text(ledger: &Ledger) -> String {
+    let packets = show::number_of(ledger.written, "packet");
+    format!("{packets} shown{}{}", verdict_words(ledger), details(ledger))
+}
+
+/// The end of the first line.
+fn verdict_words(ledger: &Ledger) -> &'static str {
+    match ledger.verdict {
         Verdict::Lossless => ", none lost\n",
         Verdict::Lossy => ", lossy\n",
         Verdict::Unknown => ", unknown if lossless\n",
-    };
-    text += &lost_words(ledger);
+    }
+}
+
+/// The lines after the first one, without the use of memory.
+fn details(ledger: &Ledger) -> String {
+    let mut text = lost_words(ledger);
     text += &other_words(ledger);
     text += &ledger.sightings.as_ref().map_or(String::new(), sightings_words);
     for decap in ledger.interfaces.iter().filter_map(|lane| lane.decap.as_ref()) {
@@ -197,15 +253,6 @@ pub(crate) fn ledger_text(ledger: &Ledger) -> String {
     if let Some(failure) = &ledger.failure {
         text += &format!("  failed: {}\n", name(failure));
     }
-    if ledger.input.is_some() {
-        return text;
-    }
-    text += &format!(
-        "  peak use: {} of ring, {} of buffer; longest write {:.0} ms\n",
-        show::bytes(ledger.ring_high_bytes),
-        show::bytes(ledger.buffer_high_bytes),
-        ledger.write_high_seconds * 1e3
-    );
     text
 }
 

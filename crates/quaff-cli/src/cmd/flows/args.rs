@@ -175,7 +175,8 @@ impl Args {
     /// Sentences about the flags.
     pub(super) fn notes(&self, meter: &MeterPlan) -> impl Iterator<Item = String> {
         let old = "--json FILE writes records: its name is now --jsonl FILE; --json alone prints the report";
-        let none = "no collector and no file is named: flows are counted only";
+        let none = "no collector and no file is named: flows are counted only; 'quaff flows report FILE' sums them up, \
+                    --csv FILE writes a line for each, --collector HOST sends them";
         let words = [(self.sinks.has_old_name(), old), (self.sinks.is_none(), none)];
         let words = words.into_iter().filter(|(is_so, _)| *is_so).map(|(_, words)| words.to_owned());
         self.room_note(meter).into_iter().chain(words)

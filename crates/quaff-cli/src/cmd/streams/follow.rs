@@ -1,5 +1,6 @@
 //! `quaff streams follow`: its arguments, plan and exit.
 
+use super::candidates::{Candidates, OneEnd};
 use super::input::RuleArgs;
 use super::printer::{Form, Printer, Side};
 use super::report::{self, Place};
@@ -13,7 +14,7 @@ use crate::show::{self, message};
 use crate::units::choice;
 use anyhow::{bail, ensure};
 use quaff::plan::SandboxPlan;
-use quaff::streams::{FollowPlan, ReaderPlan, StreamProtocol, StreamsPlan, StreamsReport};
+use quaff::streams::{FollowPlan, ListPlan, ReaderPlan, StreamProtocol, StreamsPlan, StreamsReport};
 use quaff_file::write::Output;
 use quaff_os::was_stdout_closed;
 use quaff_stream::tracker::{ConnectionSink, TrackPlan};
@@ -98,6 +99,15 @@ const JSON: &str = "Print an object for each piece of data and each gap, one per
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     check_stdout(args.raw)?;
+    if let Some((files, end)) = args.files_and_end() {
+        let candidates = Candidates::new(end);
+        let report = super::run::read(args.list_plan(&files, candidates.clone())?, &args.watch, true)?;
+        if report.failure.is_some() {
+            return Ok(shell::ended(&report, false));
+        }
+        message(&candidates.words());
+        return Ok(Exit::Failed);
+    }
     let (files, target) = args.files_and_target()?;
     let number = args.number(target)?;
     let has_records = !args.tls || target.protocol() == StreamProtocol::Tcp;
@@ -196,6 +206,30 @@ impl Args {
         );
         let target = Target::read(&self.connection.join(" ")).map_err(anyhow::Error::msg)?;
         Ok((std::iter::once(&self.file).chain(self.read.iter()).cloned().collect(), target))
+    }
+
+    /// The files, and one end where no connection is named.
+    fn files_and_end(&self) -> Option<(Vec<PathBuf>, OneEnd)> {
+        let is_file = self.read.is_empty() || self.file.exists();
+        match (&self.connection[..], is_file) {
+            ([], false) => Some((self.read.to_vec(), OneEnd::read(&self.file.to_string_lossy())?)),
+            (words, _) => {
+                let files = std::iter::once(&self.file).chain(self.read.iter()).cloned().collect();
+                Some((files, OneEnd::read(&words.join(" "))?))
+            }
+        }
+    }
+
+    /// The plan of a list of all connections, for those of one end.
+    fn list_plan(&self, files: &[PathBuf], candidates: Candidates) -> anyhow::Result<StreamsPlan> {
+        Ok(StreamsPlan {
+            input: self.packets.plan(capture_files::find(files, &[])?),
+            track: TrackPlan { udp: true, ..self.rules.plan(None) },
+            reader: ReaderPlan::List(ListPlan { rows: Box::new(candidates), pattern: None }),
+            also_written: vec![Output::Stdout],
+            sandbox: (!*self.no_sandbox).then(SandboxPlan::default),
+            owner: None,
+        })
     }
 
     /// The number of the connection to follow, among those between the two ends or of its protocol.

@@ -1,6 +1,7 @@
 //! `quaff streams`: TCP streams and UDP conversations of capture files, and scripts on packets. It never reassembles or
 //! writes files itself.
 
+mod candidates;
 mod extract;
 mod follow;
 mod input;

@@ -99,7 +99,7 @@ fn are_places(words: &[&str]) -> bool {
 }
 
 /// An address with a port: `10.0.0.1:80`, `[fd00::1]:80`, or with a dot before the port as tcpdump prints it.
-fn end(word: &str) -> Result<SocketAddr, String> {
+pub(super) fn end(word: &str) -> Result<SocketAddr, String> {
     let dotted = |word: &str| {
         let (address, port) = word.trim_end_matches(':').rsplit_once('.')?;
         Some(SocketAddr::new(address.parse::<IpAddr>().ok()?, port.parse().ok()?))
