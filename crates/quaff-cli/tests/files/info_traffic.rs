@@ -360,7 +360,7 @@ fn times_are_those_of_the_summary() {
     }
 }
 
-/// The counts of a file on one core, which are those of several.
+/// The counts of a file, which are equal on one core and on all.
 fn counted_by_all(path: &Path) -> Value {
     let status = std::fs::read_to_string("/proc/self/status").expect("proc(5)");
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).expect("a list");
@@ -391,7 +391,7 @@ fn all_cores_count_as_one_does() {
     assert!(found["packets"].as_u64() > Some(10_000), "{found}");
 }
 
-/// Clients that each connect once, to a server of many: a third of them is answered, another third is refused.
+/// Each client connects once, to one of many servers. A third of them is answered, and another third is refused.
 #[test]
 fn many_hosts_are_each_counted_once() {
     const CLIENTS: u32 = 30_000;
@@ -410,7 +410,7 @@ fn many_hosts_are_each_counted_once() {
         let ms = u64::from(number / 100);
         [there].into_iter().chain(answer).map(move |frame| (ms, frame))
     };
-    // Its time decides that no answer may come any more.
+    // It is so late that no attempt is undecided.
     let last = (9000, build::ethernet(&[], 0x0806, &[0; 28]));
     let dir = folder();
     let frames = (0..CLIENTS).flat_map(connection).chain([last]);
@@ -418,11 +418,12 @@ fn many_hosts_are_each_counted_once() {
     let (tcp, hosts, conversations) = (&found["tcp"], &found["hosts"], &found["conversations"]);
     let fates = ["attempts", "answered", "refused", "unanswered", "undecided", "server_count"];
     let expected = [CLIENTS, CLIENTS / 3, CLIENTS / 3, CLIENTS / 3, 0, SERVERS];
-    assert_eq!(fates.map(|name| tcp[name].as_u64()), expected.map(|count| Some(count.into())), "{tcp}");
+    assert_eq!(fates.map(|name| tcp[name].as_u64()), expected.map(|count| Some(u64::from(count))), "{tcp}");
     assert_eq!(conversations["count"], CLIENTS);
     assert_eq!(hosts["count"], CLIENTS + SERVERS);
     // Each server has 30 clients, of which 20 had an answer: they come first, by their addresses.
     let rows = hosts["rows"].as_array().expect("rows");
+    assert_eq!(rows.len(), 10_000);
     for (number, row) in (0..SERVERS).zip(rows) {
         assert_eq!(row["address"], Ipv4Addr::from(0x0a08_0000 + number).to_string(), "{row}");
         let count = |name: &str| row[name]["packets"].as_u64();

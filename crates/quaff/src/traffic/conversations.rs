@@ -17,7 +17,7 @@ const ROWS_MAX: usize = 10_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Pair {
     V4([u32; 2]),
-    /// As words, which need no alignment of their own.
+    /// As words: `u128` would be aligned to 16 bytes.
     V6([[u64; 2]; 2]),
 }
 

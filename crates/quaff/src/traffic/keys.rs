@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// The words of an IPv6 address, which sort as the address does.
 #[inline]
-pub(super) fn words(address: Ipv6Addr) -> [u64; 2] {
+fn words(address: Ipv6Addr) -> [u64; 2] {
     let bits = address.to_bits();
     [(bits >> 64) as u64, bits as u64]
 }
@@ -15,7 +15,7 @@ pub(super) fn address([high, low]: [u64; 2]) -> IpAddr {
     IpAddr::V6((u128::from(high) << 64 | u128::from(low)).into())
 }
 
-/// The same of an address of either version; an IPv4 address is a mapped one.
+/// The words of an address of either version; one of IPv4 is mapped into IPv6.
 #[inline]
 pub(super) fn words_of(address: IpAddr) -> [u64; 2] {
     words(match address {
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn ends_differ_by_addresses_ports_and_order() {
-        let end = |last, port| SocketAddr::new([10, 0, 0, last].into(), port);
+        let end = |last: u8, port: u16| SocketAddr::new([10, 0, 0, last].into(), port);
         let ends = Ends::new([end(1, 80), end(2, 90)]);
         assert_eq!(ends, Ends::new([end(1, 80), end(2, 90)]));
         let others = [[end(2, 90), end(1, 80)], [end(1, 80), end(3, 90)], [end(1, 81), end(2, 90)]];

@@ -38,7 +38,7 @@ impl Part for PartCounts {
         self.all.add(PacketCount::one(wire_len));
         self.captured_bytes += data.len() as u64;
         self.times.add(time_ns);
-        // Where no packet is copied, the compiler knows most fields of a plain one.
+        // Without `or_else` the headers are not copied, and the compiler knows most fields of a plain packet.
         let Some(packet) = FlowPacket::plain(data, linktype) else { return self.not_plain(frame, time_ns) };
         if !self.usual(&packet, frame, time_ns) {
             self.other(frame, time_ns);

@@ -120,7 +120,7 @@ impl<K: Copy + Eq + Hash, V: Default> Sums<K, V> {
         &self.entries
     }
 
-    /// The keys with their values, without the memory that finds them.
+    /// The keys with their values; the memory of the index is freed.
     pub(super) fn into_entries(self) -> Vec<(K, V)> {
         self.entries
     }

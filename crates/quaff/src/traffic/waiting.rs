@@ -42,7 +42,7 @@ impl<K: Eq + Hash + Copy, V> Waiting<K, V> {
     }
 
     fn find(&self, key: &K) -> Option<u32> {
-        // Answers seldom come before their requests: that table is nearly always empty.
+        // Some tables are nearly always empty: those cost no hash.
         if self.len() == 0 {
             return None;
         }
