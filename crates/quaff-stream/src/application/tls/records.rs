@@ -2,7 +2,7 @@
 //!
 //! Records follow each other without a mark, so each one is found by the length of the one before it. The first bytes
 //! of a side are a record if they look like one. Elsewhere, after missing bytes, damage or another protocol, a record
-//! begins only where that is sure: at the begin of a piece of data, with a hello, or if its last byte is followed by
+//! begins only where that is sure: at the start of a piece of data, with a hello, or if its last byte is followed by
 //! another record of the same version, by missing bytes or by the end. Nothing is decrypted.
 
 pub use super::messages::HandshakeMessage;
@@ -61,7 +61,7 @@ pub enum RecordItem {
     Unread {
         offset: u64,
         bytes: u64,
-        /// True before the first record of the side.
+        /// True directly before the first record of the side, and at the end of a side without one.
         is_first: bool,
         /// True at the end of the side.
         is_last: bool,
@@ -207,7 +207,7 @@ impl RecordHalf {
         }
     }
 
-    /// Searches for a record at the begin of a piece, and returns the bytes before it.
+    /// Searches for a record at the start of a piece, and returns the bytes before it.
     fn find(&mut self, bytes: &[u8]) -> Option<usize> {
         let is_start = self.phase == Phase::Start;
         let is_whole = bytes.len() >= RECORD_BYTES;
@@ -337,7 +337,9 @@ impl RecordHalf {
     fn end_unread(&mut self, is_last: bool) {
         let (offset, bytes) = std::mem::take(&mut self.unread);
         if bytes > 0 {
-            self.found.push(RecordItem::Unread { offset, bytes, is_first: !self.has_records, is_last });
+            // Before missing bytes it is not known if a record follows.
+            let is_first = !self.has_records && (is_last || self.phase != Phase::Lost);
+            self.found.push(RecordItem::Unread { offset, bytes, is_first, is_last });
         }
     }
 
@@ -371,7 +373,10 @@ impl RecordHalf {
                 }
                 _ => record.is_encrypted = open.length > 2,
             },
-            HANDSHAKE if open.missing_bytes > 0 => self.handshakes.reset(),
+            HANDSHAKE if open.missing_bytes > 0 => {
+                record.is_encrypted = self.handshakes.is_changed();
+                self.handshakes.reset();
+            }
             HANDSHAKE => match self.handshakes.read(&open.body) {
                 Some(messages) => {
                     self.is_13 |= messages.chosen == Some(TLS_13);
