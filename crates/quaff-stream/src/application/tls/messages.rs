@@ -16,7 +16,7 @@ const LISTED_CERTIFICATES: usize = 16;
 /// Message type Certificate (RFC 5246, section 7.4.2). That of TLS 1.3 is encrypted.
 const CERTIFICATE: u8 = 11;
 
-/// A handshake message, and what it says.
+/// A handshake message, and its fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct HandshakeMessage {
     /// `client_hello`, `certificate`, …
