@@ -110,6 +110,11 @@ impl By {
         }
     }
 
+    /// A flow in words, as the rows of [`By::Flow`] have it: `tcp 10.0.0.1:4711 → 10.0.0.2:80 vlan 5`.
+    pub fn flow_name(key: &RecordKey) -> String {
+        Group::Flow(*key).to_string()
+    }
+
     /// Returns whether its groups are those of the destination: what it received is what the source has sent.
     pub(super) fn is_of_destination(self) -> bool {
         match self {

@@ -111,6 +111,8 @@ struct Entry {
     cells: Cells,
     /// Application and server of a flow.
     detail: Option<Box<str>>,
+    /// Times of the first and the last packet of a flow, ns.
+    span_ns: Option<[u64; 2]>,
 }
 
 impl Entry {
@@ -118,6 +120,16 @@ impl Entry {
     fn add(&mut self, sum: Sum, cells: &[Cell]) -> usize {
         self.sum += sum;
         cells.iter().map(|cell| usize::from(self.cells.add(*cell))).sum()
+    }
+
+    /// Takes what the row of a flow has beside its sums: the time, in whole µs as segments have it, and the application.
+    fn see_flow(&mut self, record: &FlowRecord) {
+        let [first_ns, last_ns] = [record.first_ns(), record.last_ns()].map(|ns| ns - ns % 1000);
+        let [begin_ns, end_ns] = self.span_ns.unwrap_or([first_ns, last_ns]);
+        self.span_ns = Some([begin_ns.min(first_ns), end_ns.max(last_ns)]);
+        if self.detail.is_none() {
+            self.detail = detail(record);
+        }
     }
 }
 
@@ -304,7 +316,7 @@ impl Groups {
         let entry = self.entries.entry(Group::new(self.by, record, lacking)).or_default();
         let mut added = entry.add(seen_from_group, cells);
         match self.by {
-            By::Flow if entry.detail.is_none() => entry.detail = detail(record),
+            By::Flow => entry.see_flow(record),
             // A host that talks to itself: the flow counts once, and both directions are sent and received by it.
             By::Host if is_lacking || key.source == key.destination => {
                 entry.sum += Sum { records: 0, flows: 0, packets: 0, bytes: 0, ..sum.turned() };

@@ -69,6 +69,8 @@ pub struct Row {
     pub cell: Cell,
     /// All intervals with packets.
     pub cells: Vec<Cell>,
+    /// Times of the first and the last packet of a flow, ns since 1970, in whole µs; `None` of other groups.
+    pub span_ns: Option<[u64; 2]>,
 }
 
 impl Row {
@@ -76,7 +78,7 @@ impl Row {
         let detail = entry.detail.as_deref().unwrap_or_default().to_owned();
         let cell = at.map_or(Cell::default(), |at| entry.cells.at(at));
         let (parts, cells) = (Vec::new(), entry.cells.all().to_vec());
-        Self { name, parts, detail, sum: entry.sum, cell, cells }
+        Self { name, parts, detail, sum: entry.sum, cell, cells, span_ns: entry.span_ns }
     }
 
     fn of_group(group: &Group, entry: &Entry, at: Option<u64>) -> Self {

@@ -127,6 +127,10 @@ fn rows_are_sorted_filtered_and_cut() {
     assert_eq!((found.matching, found.groups), (1, 5));
     assert_eq!(found.rows[0].name, "tcp 10.0.0.3:40000 → 10.0.0.100:443");
     assert_eq!(found.rows[0].detail, "tls h3.example");
+    assert_eq!(
+        (found.rows[0].span_ns, summary.ranked(&all(by)).rows[0].span_ns),
+        (Some([3 * SECOND, 4 * SECOND]), None)
+    );
     assert_eq!(names(&summary, &Query { text: "example", count: 1, ..all(By::Server) }), ["h5.example"]);
     assert_eq!(names(&summary, &all(By::Application)), ["tls"]);
     summary.forget_before(5, None);

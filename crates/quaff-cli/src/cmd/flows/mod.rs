@@ -3,11 +3,14 @@
 mod args;
 mod breakdown;
 mod incidents;
+mod list;
 mod metering;
 mod parquet;
 mod progress;
+mod records;
 mod report;
 mod sinks;
+mod stored;
 mod sums;
 mod top;
 
@@ -28,6 +31,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         None => run_with(args, true, &mut |_| {}),
         Some(FlowsCommand::Top(args)) => top::run(args),
         Some(FlowsCommand::Report(args)) => breakdown::run(args),
+        Some(FlowsCommand::List(args)) => list::run(args),
     }
 }
 

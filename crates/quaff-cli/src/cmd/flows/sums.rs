@@ -164,6 +164,8 @@ pub(super) enum Rates {
     Interval(f64),
     /// Of all packets, over so many seconds; 0 where that is unknown.
     Mean(f64),
+    /// The same, but for a flow over its own time.
+    MeanOfFlows(f64),
 }
 
 impl Rates {
@@ -172,6 +174,11 @@ impl Rates {
         let (counts, seconds) = match self {
             Self::Interval(seconds) => ([row.cell.bytes, row.cell.packets], seconds),
             Self::Mean(seconds) => ([row.sum.bytes, row.sum.packets], seconds),
+            Self::MeanOfFlows(seconds) => {
+                let own =
+                    row.span_ns.map(|[first_ns, last_ns]| last_ns.saturating_sub(first_ns) as f64 / 1e9);
+                ([row.sum.bytes, row.sum.packets], own.unwrap_or(seconds))
+            }
         };
         (seconds > 0.0).then(|| counts.map(|count| count as f64 / seconds))
     }
@@ -264,6 +271,11 @@ struct RowJson {
     names: Vec<String>,
     #[serde(skip_serializing_if = "String::is_empty")]
     detail: String,
+    /// Times of the first and the last packet of a flow, ns since 1970.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_ns: Option<u64>,
     #[serde(flatten)]
     sum: SumJson,
     bits_per_s: Option<f64>,
@@ -319,6 +331,8 @@ impl RowJson {
             name: row.name.clone(),
             names: row.parts.clone(),
             detail: row.detail.clone(),
+            first_ns: row.span_ns.map(|[first_ns, _]| first_ns),
+            last_ns: row.span_ns.map(|[_, last_ns]| last_ns),
             sum: row.sum.into(),
             bits_per_s: per_second.map(|[bytes, _]| 8.0 * bytes),
             packets_per_s: per_second.map(|[_, packets]| packets),
@@ -353,6 +367,17 @@ mod tests {
         }
         let names: std::collections::BTreeSet<_> = properties().map(|(name, ..)| name).collect();
         assert_eq!((names.len(), properties().count()), (By::SINGLE.len(), By::SINGLE.len()));
+    }
+
+    #[test]
+    fn the_rate_of_a_flow_is_over_its_own_time() {
+        let sum = Sum { bytes: 1000, packets: 10, ..Sum::default() };
+        let row = |span_ns| Row { sum, span_ns, ..Row::default() };
+        let second = Some([7_000_000_000, 8_000_000_000]);
+        assert_eq!(Rates::MeanOfFlows(100.0).of(&row(second)), Some([1000.0, 10.0]));
+        assert_eq!(Rates::MeanOfFlows(100.0).of(&row(None)), Some([10.0, 0.1]));
+        assert_eq!(Rates::MeanOfFlows(100.0).of(&row(Some([7, 7]))), None);
+        assert_eq!(Rates::Mean(100.0).of(&row(second)), Some([10.0, 0.1]));
     }
 
     #[test]
