@@ -117,7 +117,8 @@ impl Shown<'_> {
 
     /// Tables for a terminal.
     pub(super) fn text(&self) -> String {
-        let mut text = format!("{}\n", terminal_table::wrapped("", &self.headline()));
+        let mut text: String =
+            self.opening().map(|words| terminal_table::wrapped("", &words) + "\n").collect();
         for by in self.args.properties() {
             text += &format!(
                 "\n{}\n",
@@ -130,6 +131,11 @@ impl Shown<'_> {
         text
     }
 
+    /// The first sentences: what was read, and what was left out.
+    fn opening(&self) -> impl Iterator<Item = String> {
+        [Some(self.headline()), self.left_out_words()].into_iter().flatten()
+    }
+
     /// The files, their packets and their time in one line.
     fn headline(&self) -> String {
         let (sum, _) = self.summary.total();
@@ -139,7 +145,7 @@ impl Shown<'_> {
             String::new()
         };
         let mut words = format!(
-            "{}: {}, {} in {}{records}",
+            "{}: {}, {} of IP in {}{records}",
             self.name(),
             show::number_of(sum.packets, "packet"),
             show::bytes(sum.bytes),
@@ -147,9 +153,6 @@ impl Shown<'_> {
         );
         if let Some([first_ns, _]) = self.summary.span_ns() {
             words += &format!(", {} from {}", format::span(self.seconds()), time(first_ns));
-        }
-        if let Some(left_out) = self.left_out_words() {
-            words += &format!("\n{left_out}");
         }
         words
     }
@@ -265,7 +268,7 @@ impl Shown<'_> {
             name: self.name(),
             title: format!("Traffic of {}", self.name()),
             verdict: None,
-            byline: self.headline(),
+            byline: self.opening().collect::<Vec<_>>().join(". "),
             findings: self.findings(),
             warnings: self.warnings(),
             method: self.method(),
