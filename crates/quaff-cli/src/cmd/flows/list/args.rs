@@ -57,16 +57,15 @@ pub(in crate::cmd) struct Args {
     pub(super) no_sandbox: NoSandboxArg,
 }
 
-const SORT: &str =
-    "Sort: the earliest start or end first, or the most bytes, the most packets or the longest duration";
+const SORT: &str = "Sort by a time, the earliest first, or by a number, the largest first";
 const TOP: &str = "List the first N of --sort, without it those with the most bytes";
 
 const EXAMPLES: &str = "\
 Examples:
-  quaff flows list /var/lib/flows --where 'host 192.168.1.7 and port 443'
+  quaff flows list /data --where 'host 192.168.1.7 and port 443'
   quaff flows list day.pcapng --sort start
   quaff flows list day.ipfix --where 'duration > 60s' --sort duration --top 20
-  quaff flows list /var/lib/flows --from '2026-11-23 04:55' --to '2026-11-23 05:00' --csv -
+  quaff flows list /data --from '2026-11-23 04:55' --csv flows.csv
   quaff flows list day.pcapng --top 10 --json | jq '.flows[].server'";
 
 /// Most rows that are sorted without --top.
