@@ -1,5 +1,5 @@
-//! `quaff flows list`: the records of captures, segments and IPFIX files are those of `quaff flows --csv` of the same run, in
-//! the order that was asked for, and a list that is cut is the begin of the whole one.
+//! `quaff flows list`: the records of captures, segments and IPFIX files are those of `quaff flows --csv` of the same
+//! run, in the order that was asked for, and a list that is cut is the begin of the whole one.
 
 use crate::made::{BEGIN_NS, Made, UDP};
 use crate::sample;

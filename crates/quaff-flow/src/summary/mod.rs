@@ -332,12 +332,13 @@ impl Groups {
 
     /// Remembers the properties that a record does not have; returns whether there are any.
     fn note_lacking(&mut self, lacking: &[By]) -> bool {
-        let of_record = self.by.parts().iter().filter(|by| lacking.contains(by));
+        let properties = self.by.parts().iter().map(|by| by.recorded());
+        let of_record = properties.filter(|by| lacking.contains(by));
         let (mut has_any, known) = (false, &mut self.not_recorded);
         for by in of_record {
             has_any = true;
-            if !known.contains(by) {
-                known.push(*by);
+            if !known.contains(&by) {
+                known.push(by);
             }
         }
         has_any

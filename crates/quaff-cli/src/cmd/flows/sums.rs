@@ -47,6 +47,10 @@ fn properties() -> impl Iterator<Item = Choice<By>> {
 /// A property, or several with `+` between them.
 pub(super) fn property(text: &str) -> Result<By, String> {
     let known = |name: &str| {
+        if let Some((end, bits)) = name.split_once('/') {
+            return net(end, bits)
+                .ok_or_else(|| format!("'{name}' is no net: write source/24 or destination/64"));
+        }
         let found = properties().find(|(known, ..)| *known == name).map(|(_, by, _)| by);
         let names = || properties().map(|(name, ..)| name).collect::<Vec<_>>().join(", ");
         found.ok_or_else(|| format!("'{name}' is none of {}; several together as in source+port", names()))
@@ -54,7 +58,7 @@ pub(super) fn property(text: &str) -> Result<By, String> {
     let all = text.split('+').map(known).collect::<Result<Vec<_>, _>>()?;
     let is_twice = all.iter().enumerate().any(|(at, by)| all[..at].contains(by));
     match all[..] {
-        [one] => Ok(one),
+        [one] if !one.is_net() => Ok(one),
         _ if is_twice => Err(format!("'{text}' has a property twice")),
         _ => By::several(text, all).ok_or_else(|| {
             "flow and host are of both ends of a flow and go with nothing else: write source or destination".to_owned()
@@ -62,11 +66,21 @@ pub(super) fn property(text: &str) -> Result<By, String> {
     }
 }
 
+/// The addresses of an end that begin with the same bits.
+fn net(end: &str, bits: &str) -> Option<By> {
+    let bits = bits.parse::<u8>().ok().filter(|bits| (1..=128).contains(bits))?;
+    match end {
+        "source" => Some(By::SourceNet(bits)),
+        "destination" => Some(By::DestinationNet(bits)),
+        _ => None,
+    }
+}
+
 /// The fields of -T that record a property.
 pub(super) fn fields_of(by: By) -> &'static str {
     match by {
-        By::Source => "%sourceIPv4Address",
-        By::Destination => "%destinationIPv4Address",
+        By::Source | By::SourceNet(_) => "%sourceIPv4Address",
+        By::Destination | By::DestinationNet(_) => "%destinationIPv4Address",
         By::Host | By::Version => "%sourceIPv4Address %destinationIPv4Address",
         By::Port => "%destinationTransportPort %protocolIdentifier",
         By::SourcePort => "%sourceTransportPort %protocolIdentifier",
@@ -133,8 +147,8 @@ pub(super) fn heading(by: By) -> &'static str {
     match by {
         By::Flow => "Flows",
         By::Host => "Hosts",
-        By::Source => "Sources",
-        By::Destination => "Destinations",
+        By::Source | By::SourceNet(_) => "Sources",
+        By::Destination | By::DestinationNet(_) => "Destinations",
         By::Port => "Ports",
         By::Application => "Applications",
         By::Server => "Servers",
@@ -384,7 +398,14 @@ mod tests {
     fn several_properties_have_their_own_name_and_mistakes_are_named() {
         let both = property("source+port").unwrap();
         assert_eq!((by_name(both), heading(both), both.has(By::Port)), ("source+port", "source+port", true));
+        let net = property("destination/24").unwrap();
+        assert_eq!((by_name(net), net.parts()), ("destination/24", &[By::DestinationNet(24)][..]));
+        assert!(property("source/64+port").is_ok_and(|by| by.has(By::SourceNet(64)) && by.has(By::Port)));
         for (text, words) in [
+            ("host/24", "is no net: write source/24"),
+            ("source/0", "is no net: write source/24"),
+            ("source/129", "is no net: write source/24"),
+            ("source/24+source/24", "has a property twice"),
             ("sorce", "'sorce' is none of flow, host, source, destination, port,"),
             ("source+", "'' is none of"),
             ("source+host", "write source or destination"),

@@ -29,8 +29,8 @@ use std::path::{Path, PathBuf};
     mut_args(of("sort", |arg| arg.help(SORT))),
     mut_args(of("top", |arg| arg.help(TOP))),
     mut_args(of("json", |arg| arg.help("Print the list as one JSON object instead of a table"))),
-    mut_args(of("csv", |arg| arg.help("Write the list to FILE as CSV, with the columns of 'flows --csv'; '-' is stdout"))),
-    mut_args(of("jsonl", |arg| arg.help("Write the list to FILE as lines of JSON, as 'flows --jsonl'; '-' is stdout"))),
+    mut_args(of("csv", |arg| arg.help(CSV))),
+    mut_args(of("jsonl", |arg| arg.help(JSONL))),
     mut_args(of("quiet", |arg| arg.help("Print neither progress nor the sums of the run")))
 )]
 pub(in crate::cmd) struct Args {
@@ -57,6 +57,8 @@ pub(in crate::cmd) struct Args {
     pub(super) no_sandbox: NoSandboxArg,
 }
 
+const CSV: &str = "Write the list to FILE as CSV, with the columns of 'flows --csv'; '-' is stdout";
+const JSONL: &str = "Write the list to FILE as lines of JSON, as 'flows --jsonl'; '-' is stdout";
 const SORT: &str = "Sort by a time, the earliest first, or by a number, the largest first";
 const TOP: &str = "List the first N of --sort, without it those with the most bytes";
 
