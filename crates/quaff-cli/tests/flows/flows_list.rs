@@ -260,6 +260,11 @@ fn lines_of_json_and_files_have_the_same_records() {
         assert!(done.status.code() == Some(2) && words(&done).contains(said), "{more:?}: {done:?}");
     }
     assert!(std::fs::metadata(&ipfix).expect("the file").len() > 1000, "an input is never emptied");
+    for path in [&ipfix, &parquet] {
+        let done = quaff(&["flows", path, "--csv", "-"]);
+        let said = words(&done);
+        assert!(done.status.code() == Some(2) && said.contains("'quaff flows list' lists them"), "{said}");
+    }
     // A reader that has read enough is no error.
     let line = format!("{QUAFF} flows list {parquet} -q | head -1");
     let done = Command::new("sh").args(["-c", &line]).output().expect("a shell");

@@ -3,7 +3,7 @@
 
 use crate::capture_files::{ensure_stdin_once, head, head_if_there, in_folder, is_capture};
 use crate::show::name;
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use quaff_file::write::Suffix;
 use quaff_flow::export::is_ipfix;
 use std::path::{Path, PathBuf};
@@ -74,6 +74,34 @@ impl Inputs {
             _ => Self::Captures(captures),
         })
     }
+}
+
+/// Refuses files of flow records, where captures are metered.
+pub(in crate::cmd::flows) fn refuse_records(paths: &[PathBuf]) -> anyhow::Result<()> {
+    let has_records = |path: &Path| matches!(content(path, true), Ok(Content::Parquet | Content::Ipfix));
+    match paths.iter().find(|path| path.is_file() && has_records(path)) {
+        Some(path) => bail!("{}", advice(path)),
+        None => Ok(()),
+    }
+}
+
+/// The error of an input that was not found; of a folder of flow records the commands that read them.
+pub(in crate::cmd::flows) fn advised(error: anyhow::Error, paths: &[PathBuf]) -> anyhow::Error {
+    let has_records = |path: &PathBuf| {
+        let found = Inputs::find(std::slice::from_ref(path));
+        path.is_dir() && matches!(found, Ok(Inputs::Parquet(_) | Inputs::Ipfix(_)))
+    };
+    match paths.iter().find(|path| has_records(path)) {
+        Some(path) => anyhow!(advice(path)),
+        None => error,
+    }
+}
+
+fn advice(path: &Path) -> String {
+    format!(
+        "{} has flow records, not packets: 'quaff flows list' lists them, 'quaff flows report' sums them",
+        name(&path.display().to_string())
+    )
 }
 
 /// Refuses files of several kinds, by the first one of each.

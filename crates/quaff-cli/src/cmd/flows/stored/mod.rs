@@ -14,7 +14,7 @@ mod ipfix;
 mod records;
 mod segments;
 
-pub(super) use inputs::{Inputs, Origin};
+pub(super) use inputs::{Inputs, Origin, advised, refuse_records};
 pub(super) use records::Records;
 
 use crate::show::LiveLine;
