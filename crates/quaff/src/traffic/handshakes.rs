@@ -490,7 +490,7 @@ mod tests {
         let found = handshakes.finish(Some(10_000 * MS));
         assert_eq!((found.attempts, fates(&found)), (4, [1, 1, 2, 0]));
         assert_eq!((found.rtt_ns.count, found.rtt_ns.max), (1, MS));
-        let expected = Attempts { attempts: 4, answered: 1, refused: 1, unanswered: 2 };
+        let expected = Attempts { attempts: 4, answered: 1, one_way: 0, refused: 1, unanswered: 2 };
         assert_eq!((found.servers[0].sums, found.servers_others), (expected, Attempts::default()));
     }
 
