@@ -3,8 +3,8 @@
 //! entered. Attempts and servers are within limits; what has no place is counted.
 //!
 //! An answer may be missing in the capture: an attempt without one is answered all the same if the first segment of
-//! the server after the SYN acknowledges it, and is one way if the first one of the client does so, and none of the
-//! server is there.
+//! the server after the SYN acknowledges it. It is one way if the first segment of the client after the SYN continues
+//! the connection, and there is none of the server.
 //!
 //! A file may have an answer shortly before its SYN, so answers without one wait for it. A copy of a SYN, which a
 //! mirror port saw twice, is none that repeats it.
