@@ -3,7 +3,7 @@
 use crate::capture_files::Found;
 use crate::cmd::flows::records::RecordsArgs;
 use crate::cmd::flows::sums::property;
-use crate::flags::{HtmlArg, MatchArg, NoSandboxArg, TopArg, UtcArg, of};
+use crate::flags::{HtmlArg, MatchArg, NoSandboxArg, TopArg, UtcArg, WideArg, of};
 use crate::shell::{QuietArgs, ReportArgs};
 use crate::units;
 use anyhow::ensure;
@@ -53,6 +53,8 @@ pub(in crate::cmd) struct Args {
     pub(super) over: Option<Duration>,
     #[command(flatten)]
     pub(super) report: ReportArgs,
+    #[command(flatten)]
+    pub(super) wide: WideArg,
     #[command(flatten)]
     _utc: UtcArg,
     #[command(flatten)]
