@@ -1,5 +1,5 @@
-//! Any bytes and gaps of both sides as records of TLS: no panic, each byte is in one item, items are in order, texts are
-//! printable, and the records are the same however the bytes come.
+//! Any bytes and gaps of both sides as records of TLS: no panic, each byte is in one item, items are in order, texts
+//! are printable, and the records are the same however the bytes come.
 
 #![no_main]
 
