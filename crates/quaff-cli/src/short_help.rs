@@ -5,7 +5,7 @@ use clap::{Arg, Command};
 
 /// Commands whose `-h` would take more than two screens, and the flags that it shows: a new flag of theirs is in
 /// `--help`, and here where most calls need it. Single letters are flags without a long name.
-const SHORT: [(&str, &str); 16] = [
+const SHORT: [(&str, &str); 17] = [
     (
         "capture",
         "interface read count duration filter snaplen decap grep from to write print compress \
@@ -31,6 +31,7 @@ const SHORT: [(&str, &str); 16] = [
     ),
     ("flows top", "interface read duration filter decap by sort match show-names interval once rows json"),
     ("flows report", "read filter decap where from to match by top over json utc html quiet"),
+    ("flows list", "read filter decap where from to csv jsonl sort top json utc quiet"),
     ("streams", "interface read duration filter decap inner script set out format overwrite json quiet"),
     ("streams list", "read filter decap grep json utc quiet"),
     ("streams follow", "read filter decap nth side hex raw tls json utc quiet"),

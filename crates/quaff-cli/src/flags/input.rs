@@ -267,6 +267,11 @@ impl MeteredArgs {
         self.input.is_live()
     }
 
+    /// The files and folders, as they were given.
+    pub(crate) fn files(&self) -> &[PathBuf] {
+        self.input.files()
+    }
+
     /// The interfaces or files as text.
     pub(crate) fn names(&self) -> String {
         let files = self.input.files().iter().map(|path| path.display().to_string());

@@ -33,6 +33,7 @@ macro_rules! flags {
     )*};
 }
 
+mod choice;
 mod experiment;
 mod given;
 mod input;
@@ -43,6 +44,7 @@ mod span;
 mod traffic;
 mod tunnels;
 
+pub(crate) use choice::*;
 pub(crate) use experiment::*;
 pub(crate) use given::Given;
 pub(crate) use input::*;

@@ -16,7 +16,7 @@ const COUNT: u64 = 60;
 
 /// The commands that read captures: page, command line with `@` in the place of the inputs and `%` in that of a fresh
 /// folder, and the place of the number of packets in the JSON.
-const READING: [(&str, &str, &str); 11] = [
+const READING: [(&str, &str, &str); 12] = [
     ("capture", "capture @ -w %/out.pcapng --json", "/written"),
     ("split", "split @ --members 2 --dry-run --json", "/out"),
     ("merge", "merge @ -w %/out.pcapng --json", "/packets"),
@@ -25,14 +25,15 @@ const READING: [(&str, &str, &str); 11] = [
     ("flows", "flows @ --json", "/packets"),
     ("flows-top", "flows top @ --once --json", "/total/packets"),
     ("flows-report", "flows report @ --json", "/packets"),
+    ("flows-list", "flows list @ --json", "/packets"),
     ("streams", "streams @ --script %/none.lua --out %/rows --json", "/packets"),
     ("streams-extract", "streams extract @ --dir %/streams --json", "/packets"),
     ("replay", "replay @ -w %/out.pcap --json", "/written"),
 ];
 
 /// Those that have a filter for files, and take an expression after them.
-const FILTERING: [&str; 7] =
-    ["capture", "split", "flows", "flows-top", "flows-report", "streams", "streams-extract"];
+const FILTERING: [&str; 8] =
+    ["capture", "split", "flows", "flows-top", "flows-report", "flows-list", "streams", "streams-extract"];
 
 /// A command that takes one file, and names of connections after it; and one whose rows are its JSON.
 const OTHERS: [&str; 2] = ["streams-follow", "streams-list"];
@@ -399,7 +400,7 @@ fn a_command_that_lacks_its_task_names_them() {
         "{text}"
     );
     let (code, text) = said("flows rport x");
-    assert!(code == Some(2) && text.contains("no command of this name (top, report)"), "{text}");
+    assert!(code == Some(2) && text.contains("no command of this name (top, report, list)"), "{text}");
     let (code, text) = said("streams --script /dev/null --follow");
     assert!(code == Some(2) && text.contains("no input is named"), "{text}");
 }

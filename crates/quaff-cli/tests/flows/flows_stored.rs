@@ -13,7 +13,7 @@ use std::process::{Command, Output};
 
 /// All properties of `--by`, and two combinations.
 const BY: &str = "flow,host,source,destination,port,application,server,protocol,vlan,source-port,version,tos,flags,icmp,\
-    interface,inner-vlan,mpls,tunnel,end,rule,alpn,continued,source+port,application+vlan+flags";
+    interface,inner-vlan,mpls,tunnel,end,rule,alpn,continued,source+port,application+vlan+flags,source/24,destination/64+port";
 
 fn quaff(args: &[&str]) -> Output {
     Command::new(QUAFF).args(args).output().expect("quaff runs")

@@ -3,6 +3,7 @@
 //! `scripts/test` runs each module in a process of its own; shared parts are compiled once.
 
 mod flows;
+mod flows_list;
 mod flows_live;
 mod flows_output;
 mod flows_parquet;

@@ -367,6 +367,10 @@ fn the_page_of_flows_has_the_fields_of_the_json() {
     // Of stored records without applications, and of flows with them.
     shown.extend(["by[].not_recorded[]", "by[].rows[].detail"].map(str::to_owned));
     compare_section("flows", "JSON of a report", &shown);
+    let mut shown = BTreeSet::new();
+    sample(alone(), "flows list all.pcap --top 3", dir.path(), &mut shown);
+    shown.insert("not_recorded[]".to_owned());
+    compare_section("flows", "JSON of a list", &shown);
 }
 
 #[test]

@@ -118,6 +118,7 @@ fn help_reads_as_it_did() {
         "flows",
         "flows top",
         "flows report",
+        "flows list",
         "streams",
         "streams extract",
         "streams follow",

@@ -13,7 +13,7 @@ use std::process::Command;
 const EXACT_MAX: u64 = 1 << 53;
 
 /// Command lines whose JSON is looked at; the files are those of the screens.
-const LINES: [&str; 14] = [
+const LINES: [&str; 15] = [
     "info a.pcapng b.pcap --json",
     "verify a.pcapng --json",
     "verify b.pcap --inject-loss 1 --json",
@@ -27,6 +27,7 @@ const LINES: [&str; 14] = [
     "flows --read b.pcap --jsonl flows.jsonl --json",
     "flows top --read b.pcap --once --json",
     "flows report b.pcap --over 1s --json",
+    "flows list b.pcap --json",
     "streams extract b.pcap --dir streams --json",
 ];
 

@@ -23,7 +23,7 @@ enum Needs {
 use Needs::{Nothing, Root, Socket};
 
 /// Each command, with each kind of input, and what it needs. `FILE` is a capture, `OUT` a new path of the user.
-const COMMANDS: [(&str, Needs); 36] = [
+const COMMANDS: [(&str, Needs); 37] = [
     ("capture -i rx0 --buffer 64M -d 100ms -w OUT", Socket),
     ("capture --read FILE -w OUT", Nothing),
     ("split -i rx0 --buffer 64M -d 100ms -w OUT", Socket),
@@ -33,6 +33,7 @@ const COMMANDS: [(&str, Needs); 36] = [
     ("flows top -i rx0 --once -d 100ms", Socket),
     ("flows top --read FILE --once", Nothing),
     ("flows report FILE", Nothing),
+    ("flows list FILE", Nothing),
     ("streams -i rx0 -d 100ms --script default", Socket),
     ("streams --read FILE --script default", Nothing),
     ("streams extract --read FILE --dir OUT", Nothing),

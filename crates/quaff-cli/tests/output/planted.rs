@@ -66,7 +66,7 @@ fn report(done: &Output, code: i32) -> Value {
 }
 
 /// Each option that names an output.
-const OUTPUTS: [&str; 11] = [
+const OUTPUTS: [&str; 13] = [
     "capture --read @/input -w",
     "capture --read @/input --no-sandbox -w",
     "merge @/input -w",
@@ -77,6 +77,8 @@ const OUTPUTS: [&str; 11] = [
     "flows --read @/input --ipfix",
     "flows --read @/input --ledger",
     "flows report @/input --html",
+    "flows list @/input --csv",
+    "flows list @/input --jsonl",
     "verify @/input --html",
 ];
 

@@ -4,7 +4,7 @@
 //!   any   = all { ("or" | "||") all }
 //!   all   = one { ("and" | "&&") one }
 //!   one   = ("not" | "!") one | "(" any ")" | test
-//!   test  = [protocol] [src|dst] (host|ip ADDRESS | net NET | port N[-N]) | protocol | number relation N | …
+//!   test  = [protocol] [src|dst] (host|ip ADDRESS | net NET | port N[-N]) | protocol | in if N | number relation N | …
 //! ```
 
 use super::test::{Ends, Net, Number, Relation, Test};
@@ -49,8 +49,8 @@ const RELATIONS: [(&str, Relation); 6] = [
 /// Flags of TCP by their letters (RFC 9293, RFC 3168), as nfdump has them.
 const FLAGS: [(char, u8); 8] =
     [('F', 1), ('S', 2), ('R', 4), ('P', 8), ('A', 16), ('U', 32), ('E', 64), ('C', 128)];
-const TESTS: &str = "host, net, port, src, dst, proto, tcp, udp, icmp, ip, ip6, vlan, tos, flags, bytes, packets, \
-                     duration, pps, bps, bpp, application or server";
+const TESTS: &str = "host, net, port, src, dst, proto, tcp, udp, icmp, ip, ip6, vlan, tos, in if, flags, bytes, \
+                     packets, duration, pps, bps, bpp, application or server";
 
 type Result<T> = std::result::Result<T, String>;
 
@@ -181,6 +181,16 @@ impl<'a> Parser<'a> {
             "proto" => Test::Protocol(self.protocol()?),
             "vlan" => Test::Vlan(self.whole("the id of a VLAN")?),
             "tos" => Test::Tos(self.whole("a type of service, from 0 to 255")?),
+            "in" => {
+                self.interface()?;
+                Test::Interface(self.whole("the number of an interface, from 0 to 65535")?)
+            }
+            "out" => {
+                self.interface()?;
+                return Err(
+                    "records have no output interface: 'in if N' tests the input interface".to_owned()
+                );
+            }
             "flags" => Test::Flags(flags(self.expect("flags of TCP, such as S or SA")?)?),
             "application" => Test::Application(self.expect("an application, such as tls or dns")?.to_owned()),
             "server" => {
@@ -264,6 +274,14 @@ impl<'a> Parser<'a> {
         let value = if number == Number::Duration { milliseconds(text) } else { scaled(text) };
         let value = value.ok_or_else(|| format!("'{text}' is no number such as 1000, 64k, 3M or 2G"))?;
         Ok(Test::Number(number, relation, value))
+    }
+
+    /// The word after `in` or `out`.
+    fn interface(&mut self) -> Result<()> {
+        match self.expect("if and the number of an interface, as in 'in if 3'")? {
+            "if" => Ok(()),
+            other => Err(format!("'{other}' is not if, as in 'in if 3'")),
+        }
     }
 
     fn protocol(&mut self) -> Result<u8> {

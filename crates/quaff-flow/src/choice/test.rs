@@ -13,6 +13,8 @@ pub(super) enum Test {
     Version(u8),
     Vlan(u16),
     Tos(u8),
+    /// Number of the input interface.
+    Interface(u16),
     /// All of these flags of TCP were set in a packet of either direction.
     Flags(u8),
     Number(Number, Relation, u64),
@@ -127,6 +129,7 @@ impl Test {
             Self::Version(version) => key.ip_version() == *version,
             Self::Vlan(id) => [key.vlan, key.inner_vlan].contains(id),
             Self::Tos(tos) => key.tos == *tos,
+            Self::Interface(number) => key.interface == *number,
             Self::Flags(flags) => (record.forward.tcp_flags | record.reverse.tcp_flags) & flags == *flags,
             Self::Number(number, relation, limit) => relation.holds(number.of(record), *limit),
             Self::Application(name) => application.is_some_and(|found| {

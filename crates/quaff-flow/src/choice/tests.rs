@@ -74,6 +74,7 @@ fn tests_hold_for_what_the_record_has() {
         ("ip host 192.168.1.7", "ip6 host 192.168.1.7"),
         ("vlan 5", "vlan 6"),
         ("tos 32", "tos 0"),
+        ("in if 0", "in if 3"),
         ("flags SAF", "flags R"),
         ("packets 30", "packets 10"),
         ("bytes>=3000", "bytes<3k"),
@@ -114,6 +115,10 @@ fn words_that_do_not_fit_are_named() {
         ("bytes > many", "'many' is no number"),
         ("net 10.0.0.0/33", "is no address"),
         ("flags SX", "'SX' is no list of flags"),
+        ("in", "after 'in' comes if"),
+        ("in 3", "'3' is not if"),
+        ("in if eth0", "'eth0' is not the number of an interface"),
+        ("out if 3", "no output interface"),
     ] {
         let error = text.parse::<Expression>().expect_err(text);
         assert!(error.contains(word), "{text}: {error}");

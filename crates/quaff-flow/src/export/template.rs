@@ -183,6 +183,12 @@ impl Template {
         Self::parse(DEFAULT_TEXT).unwrap_or(Self { fields: Vec::new() })
     }
 
+    /// The default fields of text formats, and those of the application.
+    pub fn default_list() -> Self {
+        let text = format!("{DEFAULT_TEXT}{APPLICATION_FIELDS}");
+        Self::parse(&text).unwrap_or(Self { fields: Vec::new() })
+    }
+
     /// The default fields of IPFIX files, with those of the application if the meter computes them.
     pub fn default_file(has_applications: bool) -> Self {
         let more = if has_applications { APPLICATION_FIELDS } else { "" };

@@ -5,7 +5,7 @@ use crate::record::{Application, EndReason, FlowRecord, InitiatorRule, RecordKey
 use quaff_wire::flow::{Protocol, is_icmp};
 use quaff_wire::net::{TCP, UDP};
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// IANA protocol number.
 const SCTP: u8 = 132;
@@ -50,6 +50,10 @@ pub enum By {
     Alpn,
     /// The record continues another one.
     Continued,
+    /// The net of the source, or of the destination, with so many bits: of IPv4 up to 32, and 64 of IPv6; of IPv6
+    /// from 33 on, and whole addresses of IPv4.
+    SourceNet(u8),
+    DestinationNet(u8),
     /// Several properties: each combination is a group.
     Several(&'static Combination),
 }
@@ -88,19 +92,34 @@ impl By {
         Self::Continued,
     ];
 
-    /// Several properties together, named as they were given; `None` if one of them is already several (a flow, or both
-    /// of its hosts), or is there twice. The combination lives as long as the process, so it is made once for an
+    /// Several properties together, or a net, named as they were given; `None` if one of them is already several (a flow,
+    /// or both of its hosts), or is there twice. The combination lives as long as the process, so it is made once for an
     /// argument.
     pub fn several(name: &str, all: Vec<Self>) -> Option<Self> {
         let is_one = |by: &Self| !matches!(by, Self::Flow | Self::Host | Self::Several(_));
         let is_new = |(at, by): (usize, &Self)| !all[..at].contains(by);
-        let is_fine = all.len() > 1 && all.iter().all(is_one) && all.iter().enumerate().all(is_new);
+        let has_name = all.len() > 1 || all.iter().any(|by| by.is_net());
+        let is_fine = has_name && all.iter().all(is_one) && all.iter().enumerate().all(is_new);
         is_fine.then(|| Self::Several(Box::leak(Box::new(Combination { name: name.to_owned(), all }))))
     }
 
     /// Returns whether it is this property, or has it among others.
     pub fn has(self, by: Self) -> bool {
         self.parts().contains(&by)
+    }
+
+    /// Returns whether its groups are nets.
+    pub fn is_net(self) -> bool {
+        matches!(self, Self::SourceNet(_) | Self::DestinationNet(_))
+    }
+
+    /// Returns the property of records from which its groups follow.
+    pub(super) fn recorded(self) -> Self {
+        match self {
+            Self::SourceNet(_) => Self::Source,
+            Self::DestinationNet(_) => Self::Destination,
+            other => other,
+        }
     }
 
     /// Returns the properties of a combination, or this one.
@@ -111,10 +130,15 @@ impl By {
         }
     }
 
+    /// A flow in words, as the rows of [`By::Flow`] have it: `tcp 10.0.0.1:4711 → 10.0.0.2:80 vlan 5`.
+    pub fn flow_name(key: &RecordKey) -> String {
+        Group::Flow(*key).to_string()
+    }
+
     /// Returns whether its groups are those of the destination: what it received is what the source has sent.
     pub(super) fn is_of_destination(self) -> bool {
         match self {
-            Self::Destination | Self::Port => true,
+            Self::Destination | Self::DestinationNet(_) | Self::Port => true,
             Self::Several(of) => of.all.iter().all(|by| by.is_of_destination()),
             _ => false,
         }
@@ -133,6 +157,8 @@ impl Combination {
 pub(super) enum Group {
     Flow(RecordKey),
     Address(IpAddr),
+    /// The first address, and the number of bits.
+    Net(IpAddr, u8),
     /// Protocol and port.
     Port(u8, u16),
     /// Protocol and application.
@@ -161,7 +187,7 @@ pub(super) enum Group {
 impl Group {
     /// The group of a record, which does not have the properties `lacking`; for [`By::Host`] that of its source.
     pub(super) fn new(by: By, record: &FlowRecord, lacking: &[By]) -> Self {
-        if lacking.contains(&by) {
+        if lacking.contains(&by.recorded()) {
             return Self::NotRecorded;
         }
         let key = &record.key;
@@ -192,6 +218,8 @@ impl Group {
             By::End => Self::End(record.end_reason),
             By::Rule => Self::Rule(record.initiator),
             By::Continued => Self::Continued(record.is_continued),
+            By::SourceNet(bits) => Self::net(key.source, bits),
+            By::DestinationNet(bits) => Self::net(key.destination, bits),
             By::Several(of) => {
                 Self::Several(of.all.iter().map(|by| Self::new(*by, record, lacking)).collect())
             }
@@ -204,6 +232,20 @@ impl Group {
             Some(application) => Self::Application(0, Some(application.name)),
             None if matches!(protocol, TCP | UDP) => Self::Application(0, None),
             None => Self::Application(protocol, None),
+        }
+    }
+
+    fn net(address: IpAddr, bits: u8) -> Self {
+        let [of_ipv4, of_ipv6] = net_bits(bits);
+        match address {
+            IpAddr::V4(ip) => {
+                let mask = u32::MAX.checked_shl(32 - u32::from(of_ipv4)).unwrap_or(0);
+                Self::Net(IpAddr::V4(Ipv4Addr::from_bits(ip.to_bits() & mask)), of_ipv4)
+            }
+            IpAddr::V6(ip) => {
+                let mask = u128::MAX.checked_shl(128 - u32::from(of_ipv6)).unwrap_or(0);
+                Self::Net(IpAddr::V6(Ipv6Addr::from_bits(ip.to_bits() & mask)), of_ipv6)
+            }
         }
     }
 
@@ -247,6 +289,7 @@ impl fmt::Display for Group {
         match self {
             Self::Flow(key) => flow(f, key, None),
             Self::Address(address) => write!(f, "{address}"),
+            Self::Net(address, bits) => write!(f, "{address}/{bits}"),
             Self::Port(protocol @ (TCP | UDP | SCTP), port) => write!(f, "{} {port}", Protocol(*protocol)),
             Self::Application(_, Some(name)) => f.write_str(name),
             Self::Application(0, None) => f.write_str("unknown"),
@@ -278,6 +321,11 @@ impl fmt::Display for Group {
             Self::NotRecorded => f.write_str(NOT_RECORDED),
         }
     }
+}
+
+/// The bits of nets of IPv4 and of IPv6, for the number of a property.
+fn net_bits(bits: u8) -> [u8; 2] {
+    if bits <= 32 { [bits, 64] } else { [32, bits.min(128)] }
 }
 
 /// A number after its name; 0 is the absence of it.

@@ -119,6 +119,8 @@ struct Entry {
     recent: Option<Box<Recent>>,
     /// Application and server of a flow.
     detail: Option<Box<str>>,
+    /// Times of the first and the last packet of a flow, ns.
+    span_ns: Option<[u64; 2]>,
 }
 
 /// The packets and bytes of a record over time.
@@ -147,6 +149,16 @@ impl Entry {
         }
         if let Some(recent) = &other.recent {
             self.recent.get_or_insert_default().join(recent);
+        }
+    }
+
+    /// Takes what the row of a flow has beside its sums: the time, in whole µs as segments have it, and the application.
+    fn see_flow(&mut self, record: &FlowRecord) {
+        let [first_ns, last_ns] = [record.first_ns(), record.last_ns()].map(|ns| ns - ns % 1000);
+        let [begin_ns, end_ns] = self.span_ns.unwrap_or([first_ns, last_ns]);
+        self.span_ns = Some([begin_ns.min(first_ns), end_ns.max(last_ns)]);
+        if self.detail.is_none() {
+            self.detail = detail(record);
         }
     }
 }
@@ -377,7 +389,7 @@ impl Groups {
         let entry = self.entries.entry(Group::new(self.by, record, lacking)).or_default();
         let mut added = entry.add(seen_from_group, times);
         match self.by {
-            By::Flow if entry.detail.is_none() => entry.detail = detail(record),
+            By::Flow => entry.see_flow(record),
             // A host that talks to itself: the flow counts once, and both directions are sent and received by it.
             By::Host if is_lacking || key.source == key.destination => {
                 entry.sum += Sum { records: 0, flows: 0, packets: 0, bytes: 0, ..sum.turned() };
@@ -393,12 +405,13 @@ impl Groups {
 
     /// Remembers the properties that a record does not have; returns whether there are any.
     fn note_lacking(&mut self, lacking: &[By]) -> bool {
-        let of_record = self.by.parts().iter().filter(|by| lacking.contains(by));
+        let properties = self.by.parts().iter().map(|by| by.recorded());
+        let of_record = properties.filter(|by| lacking.contains(by));
         let (mut has_any, known) = (false, &mut self.not_recorded);
         for by in of_record {
             has_any = true;
-            if !known.contains(by) {
-                known.push(*by);
+            if !known.contains(&by) {
+                known.push(by);
             }
         }
         has_any

@@ -83,6 +83,8 @@ pub struct Row {
     pub cells: Vec<Cell>,
     /// Means of the last 2, 10 and 40 seconds, bits per second; `None` without any time.
     pub means: Option<[u64; WINDOWS_S.len()]>,
+    /// Times of the first and the last packet of a flow, ns since 1970, in whole µs; `None` of other groups.
+    pub span_ns: Option<[u64; 2]>,
 }
 
 impl Row {
@@ -97,7 +99,7 @@ impl Summary {
         let detail = entry.detail.as_deref().unwrap_or_default().to_owned();
         let cell = at.map_or(Cell::default(), |at| entry.cells.at(at));
         let (cells, means) = (entry.cells.all().to_vec(), self.means(entry));
-        Row { name, detail, sum: entry.sum, cell, cells, means, ..Row::default() }
+        Row { name, detail, sum: entry.sum, cell, cells, means, span_ns: entry.span_ns, ..Row::default() }
     }
 
     fn row_of_group(&self, group: &Group, entry: &Entry, query: &Query<'_>) -> Row {

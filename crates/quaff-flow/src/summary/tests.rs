@@ -112,6 +112,31 @@ fn a_flow_counts_at_both_its_hosts_with_its_directions() {
     assert_eq!(names(&summary, &all(By::Destination)), ["10.0.0.2"]);
 }
 
+/// Up to 32 bits a number is that of IPv4, beyond that of IPv6.
+#[test]
+fn nets_are_groups() {
+    let by = |by: By| By::several("net", vec![by]).expect("a net");
+    let all_nets = [By::SourceNet(24), By::SourceNet(48), By::DestinationNet(32), By::SourceNet(1)].map(by);
+    let plan = SummaryPlan { by: all_nets.to_vec(), ..summary(0, 1, 100).plan };
+    let mut summary = Summary::new(plan);
+    for number in [1, 2, 200] {
+        summary.add(&record([number, 9], 80, [u64::from(number), 0], 0));
+    }
+    let mut six = record([1, 9], 80, [500, 0], 0);
+    six.key.source = "2001:db8:1:2:3::4".parse().expect("an address");
+    six.key.destination = "2001:db8::9".parse().expect("an address");
+    summary.add(&six);
+    summary.lack(&[By::Source]);
+    summary.add(&record([3, 9], 80, [1000, 0], 0));
+    let names = |by: By| names(&summary, &all(by));
+    assert_eq!(names(all_nets[0]), ["not recorded", "2001:db8:1:2::/64", "10.0.0.0/24"]);
+    let of_ipv6 = ["not recorded", "2001:db8:1::/48", "10.0.0.200/32", "10.0.0.2/32", "10.0.0.1/32"];
+    assert_eq!(names(all_nets[1]), of_ipv6);
+    assert_eq!(names(all_nets[2]), ["10.0.0.9/32", "2001:db8::/64"]);
+    assert_eq!(names(all_nets[3]), ["not recorded", "2001:db8:1:2::/64", "0.0.0.0/1"]);
+    assert_eq!(summary.ranked(&all(all_nets[0])).not_recorded, [By::Source]);
+}
+
 #[test]
 fn rows_are_sorted_filtered_and_cut() {
     let mut summary = summary(SECOND, u64::MAX, 100);
@@ -137,6 +162,10 @@ fn rows_are_sorted_filtered_and_cut() {
     assert_eq!((found.matching, found.groups), (1, 5));
     assert_eq!(found.rows[0].name, "tcp 10.0.0.3:40000 → 10.0.0.100:443");
     assert_eq!(found.rows[0].detail, "tls h3.example");
+    assert_eq!(
+        (found.rows[0].span_ns, summary.ranked(&all(by)).rows[0].span_ns),
+        (Some([3 * SECOND, 4 * SECOND]), None)
+    );
     assert_eq!(names(&summary, &Query { text: "example", count: 1, ..all(By::Server) }), ["h5.example"]);
     assert_eq!(names(&summary, &all(By::Application)), ["tls"]);
     summary.forget_before(5, None);

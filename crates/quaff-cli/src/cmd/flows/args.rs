@@ -2,7 +2,7 @@
 
 use super::report::Ledger;
 use super::sinks::SinkArgs;
-use super::{breakdown, top};
+use super::{breakdown, list, top};
 use crate::flags::{CoresArg, LaneArgs, MaxFlowsArg, MeteredArgs, TimeoutArgs, UserArgs, nanoseconds, of};
 use crate::shell::{Settings, WatchArgs};
 use crate::show;
@@ -91,6 +91,7 @@ pub(crate) struct Args {
 pub(super) enum FlowsCommand {
     Top(Box<top::Args>),
     Report(Box<breakdown::Args>),
+    List(Box<list::Args>),
 }
 
 const EXAMPLES: &str = "\
@@ -101,7 +102,8 @@ Examples:
   quaff flows -i eth0 --parquet /var/lib/flows --probe berlin-1
   quaff flows --read day.pcapng --decap vxlan --csv - --idle 10s
   quaff flows top -i eth0
-  quaff flows report day.pcapng --by host,application --over 1m";
+  quaff flows report day.pcapng --by host,application --over 1m
+  quaff flows list /flows --where 'host 192.168.1.7' --sort bytes --top 20";
 
 /// Fields of `--key`. Those of nProbe's `-p` that are always in the key are accepted.
 const KEYS: [&str; 8] = ["vlan", "mpls", "interface", "tos", "tunnel", "addresses", "ports", "protocol"];
@@ -119,7 +121,7 @@ impl Args {
         match &self.command {
             None => self.input.is_live(),
             Some(FlowsCommand::Top(args)) => args.is_live(),
-            Some(FlowsCommand::Report(_)) => false,
+            Some(FlowsCommand::Report(_) | FlowsCommand::List(_)) => false,
         }
     }
 

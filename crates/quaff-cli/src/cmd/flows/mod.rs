@@ -3,11 +3,14 @@
 mod args;
 mod breakdown;
 mod incidents;
+mod list;
 mod metering;
 mod parquet;
 mod progress;
+mod records;
 mod report;
 mod sinks;
+mod stored;
 mod sums;
 mod top;
 
@@ -28,13 +31,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         None => run_with(args, true, &mut |_| {}),
         Some(FlowsCommand::Top(args)) => top::run(args),
         Some(FlowsCommand::Report(args)) => breakdown::run(args),
+        Some(FlowsCommand::List(args)) => list::run(args),
     }
 }
 
 /// Runs the meter for another command line too: `look` receives the progress. `has_line`: a progress line may be drawn.
 pub(crate) fn run_with(args: &Args, has_line: bool, look: Look<'_>) -> anyhow::Result<Exit> {
     check_stdout(args)?;
-    let plan = args.plan()?.validate()?;
+    let files = args.input.files();
+    stored::refuse_records(files)?;
+    let plan = args.plan().map_err(|error| stored::advised(error, files))?.validate()?;
     let mut settings = args.settings();
     settings.has_line &= has_line;
     if !args.watch.quiet.is_set() {

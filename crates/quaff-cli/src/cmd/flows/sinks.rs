@@ -2,7 +2,7 @@
 
 use super::parquet::ParquetArgs;
 use crate::capture_files::is_capture_file;
-use crate::flags::{FlushArg, of};
+use crate::flags::{CsvArg, FlushArg, JsonlArg, of};
 use crate::units::{self, Choice, choice};
 use anyhow::{Context, anyhow, bail};
 use quaff_flow::collector::{
@@ -103,12 +103,10 @@ pub(crate) struct SinkArgs {
     #[arg(long, value_name = "FILE", requires = "tls_cert", help_heading = "Export")]
     tls_key: Option<PathBuf>,
 
-    /// Write each record to FILE as a line of JSON; '-' is stdout
-    #[arg(long, value_name = "FILE", help_heading = "Files")]
-    jsonl: Option<PathBuf>,
-    /// Write records to FILE as CSV, with a line of names; '-' is stdout
-    #[arg(long, value_name = "FILE", help_heading = "Files")]
-    csv: Option<PathBuf>,
+    #[command(flatten)]
+    jsonl: JsonlArg,
+    #[command(flatten)]
+    csv: CsvArg,
     /// Write records to FILE as Zeek's conn.log; '-' is stdout
     #[arg(long, value_name = "FILE", help_heading = "Files")]
     zeek: Option<PathBuf>,

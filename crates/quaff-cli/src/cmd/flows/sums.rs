@@ -47,6 +47,10 @@ fn properties() -> impl Iterator<Item = Choice<By>> {
 /// A property, or several with `+` between them.
 pub(super) fn property(text: &str) -> Result<By, String> {
     let known = |name: &str| {
+        if let Some((end, bits)) = name.split_once('/') {
+            return net(end, bits)
+                .ok_or_else(|| format!("'{name}' is no net: write source/24 or destination/64"));
+        }
         let found = properties().find(|(known, ..)| *known == name).map(|(_, by, _)| by);
         let names = || properties().map(|(name, ..)| name).collect::<Vec<_>>().join(", ");
         found.ok_or_else(|| format!("'{name}' is none of {}; several together as in source+port", names()))
@@ -54,7 +58,7 @@ pub(super) fn property(text: &str) -> Result<By, String> {
     let all = text.split('+').map(known).collect::<Result<Vec<_>, _>>()?;
     let is_twice = all.iter().enumerate().any(|(at, by)| all[..at].contains(by));
     match all[..] {
-        [one] => Ok(one),
+        [one] if !one.is_net() => Ok(one),
         _ if is_twice => Err(format!("'{text}' has a property twice")),
         _ => By::several(text, all).ok_or_else(|| {
             "flow and host are of both ends of a flow and go with nothing else: write source or destination".to_owned()
@@ -62,11 +66,21 @@ pub(super) fn property(text: &str) -> Result<By, String> {
     }
 }
 
+/// The addresses of an end that begin with the same bits.
+fn net(end: &str, bits: &str) -> Option<By> {
+    let bits = bits.parse::<u8>().ok().filter(|bits| (1..=128).contains(bits))?;
+    match end {
+        "source" => Some(By::SourceNet(bits)),
+        "destination" => Some(By::DestinationNet(bits)),
+        _ => None,
+    }
+}
+
 /// The fields of -T that record a property.
 pub(super) fn fields_of(by: By) -> &'static str {
     match by {
-        By::Source => "%sourceIPv4Address",
-        By::Destination => "%destinationIPv4Address",
+        By::Source | By::SourceNet(_) => "%sourceIPv4Address",
+        By::Destination | By::DestinationNet(_) => "%destinationIPv4Address",
         By::Host | By::Version => "%sourceIPv4Address %destinationIPv4Address",
         By::Port => "%destinationTransportPort %protocolIdentifier",
         By::SourcePort => "%sourceTransportPort %protocolIdentifier",
@@ -136,8 +150,8 @@ pub(super) fn heading(by: By) -> &'static str {
     match by {
         By::Flow => "Flows",
         By::Host => "Hosts",
-        By::Source => "Sources",
-        By::Destination => "Destinations",
+        By::Source | By::SourceNet(_) => "Sources",
+        By::Destination | By::DestinationNet(_) => "Destinations",
         By::Port => "Ports",
         By::Application => "Applications",
         By::Server => "Servers",
@@ -167,6 +181,8 @@ pub(super) enum Rates {
     Interval(f64),
     /// Of all packets, over so many seconds; 0 where that is unknown.
     Mean(f64),
+    /// The same, but for a flow over its own time.
+    MeanOfFlows(f64),
 }
 
 impl Rates {
@@ -175,6 +191,11 @@ impl Rates {
         let (counts, seconds) = match self {
             Self::Interval(seconds) => ([row.cell.bytes, row.cell.packets], seconds),
             Self::Mean(seconds) => ([row.sum.bytes, row.sum.packets], seconds),
+            Self::MeanOfFlows(seconds) => {
+                let own =
+                    row.span_ns.map(|[first_ns, last_ns]| last_ns.saturating_sub(first_ns) as f64 / 1e9);
+                ([row.sum.bytes, row.sum.packets], own.unwrap_or(seconds))
+            }
         };
         (seconds > 0.0).then(|| counts.map(|count| count as f64 / seconds))
     }
@@ -294,6 +315,11 @@ struct RowJson {
     names: Vec<String>,
     #[serde(skip_serializing_if = "String::is_empty")]
     detail: String,
+    /// Times of the first and the last packet of a flow, ns since 1970.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_ns: Option<u64>,
     #[serde(flatten)]
     sum: SumJson,
     bits_per_s: Option<f64>,
@@ -357,6 +383,8 @@ impl RowJson {
             named: row.named.clone(),
             names: row.parts.clone(),
             detail: row.detail.clone(),
+            first_ns: row.span_ns.map(|[first_ns, _]| first_ns),
+            last_ns: row.span_ns.map(|[_, last_ns]| last_ns),
             sum: row.sum.into(),
             bits_per_s: per_second.map(|[bytes, _]| 8.0 * bytes),
             packets_per_s: per_second.map(|[_, packets]| packets),
@@ -397,10 +425,28 @@ mod tests {
     }
 
     #[test]
+    fn the_rate_of_a_flow_is_over_its_own_time() {
+        let sum = Sum { bytes: 1000, packets: 10, ..Sum::default() };
+        let row = |span_ns| Row { sum, span_ns, ..Row::default() };
+        let second = Some([7_000_000_000, 8_000_000_000]);
+        assert_eq!(Rates::MeanOfFlows(100.0).of(&row(second)), Some([1000.0, 10.0]));
+        assert_eq!(Rates::MeanOfFlows(100.0).of(&row(None)), Some([10.0, 0.1]));
+        assert_eq!(Rates::MeanOfFlows(100.0).of(&row(Some([7, 7]))), None);
+        assert_eq!(Rates::Mean(100.0).of(&row(second)), Some([10.0, 0.1]));
+    }
+
+    #[test]
     fn several_properties_have_their_own_name_and_mistakes_are_named() {
         let both = property("source+port").unwrap();
         assert_eq!((by_name(both), heading(both), both.has(By::Port)), ("source+port", "source+port", true));
+        let net = property("destination/24").unwrap();
+        assert_eq!((by_name(net), net.parts()), ("destination/24", &[By::DestinationNet(24)][..]));
+        assert!(property("source/64+port").is_ok_and(|by| by.has(By::SourceNet(64)) && by.has(By::Port)));
         for (text, words) in [
+            ("host/24", "is no net: write source/24"),
+            ("source/0", "is no net: write source/24"),
+            ("source/129", "is no net: write source/24"),
+            ("source/24+source/24", "has a property twice"),
             ("sorce", "'sorce' is none of flow, host, source, destination, port,"),
             ("source+", "'' is none of"),
             ("source+host", "write source or destination"),

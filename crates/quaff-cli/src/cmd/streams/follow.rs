@@ -110,9 +110,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
     let (files, target) = args.files_and_target()?;
     let number = args.number(target)?;
-    let has_records = !args.tls || target.protocol() == StreamProtocol::Tcp;
+    let is_possible = !args.tls || target.protocol() == StreamProtocol::Tcp;
     ensure!(
-        has_records,
+        is_possible,
         "--tls is for TCP: UDP carries no TLS records; leave --tls out, or name a TCP connection"
     );
     let report = super::run::read(args.plan(&files, target, number)?, &args.watch, true)?;

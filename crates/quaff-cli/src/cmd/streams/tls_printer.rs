@@ -1,4 +1,4 @@
-//! The TLS records of a connection, a line or an object for each, in the order in which they were complete.
+//! The TLS records of a connection: a line or an object for each, in the order in which they were complete.
 
 use super::json_line::{JsonContent, JsonLine};
 use super::printer::Side;
@@ -61,7 +61,13 @@ impl TlsPrinter {
     }
 
     /// Adds a line: as text `words` after the arrow of the sender, or an object with this content.
-    fn line(&mut self, sender: Sender, time_ns: u64, words: &str, content: JsonContent<'_>) {
+    fn line(
+        &mut self,
+        sender: Sender,
+        time_ns: u64,
+        words: impl FnOnce() -> String,
+        content: JsonContent<'_>,
+    ) {
         let Some(opened) = self.opened.filter(|_| self.is_wanted(sender)) else { return };
         let side = self.side_of(sender);
         if self.is_json {
@@ -72,7 +78,7 @@ impl TlsPrinter {
         } else {
             self.add_head(&opened);
             let arrow = if side == Side::Client { "→" } else { "←" };
-            self.out += &format!("{arrow} {words}");
+            self.out += &format!("{arrow} {}", words());
         }
         self.out.push('\n');
     }
@@ -91,9 +97,11 @@ impl TlsPrinter {
             match item {
                 RecordItem::Record(record) => self.add_record(sender, &record),
                 RecordItem::Unread { offset, bytes, is_first, is_last } => {
-                    let words = unread_words(offset, bytes, is_first, is_last);
-                    let content = JsonContent::Unread { offset, unread_bytes: bytes };
-                    self.line(sender, time_ns, &format!("{}  {words}", show::time_ns(time_ns)), content);
+                    let words = || {
+                        let words = unread_words(offset, bytes, is_first, is_last);
+                        format!("{}  {words}", show::time_ns(time_ns))
+                    };
+                    self.line(sender, time_ns, words, JsonContent::Unread { offset, unread_bytes: bytes });
                 }
             }
         }
@@ -106,13 +114,15 @@ impl TlsPrinter {
         if record.kind == "application_data" {
             sums.application_bytes += (record.length - record.missing_bytes) as u64;
         }
-        self.line(sender, record.time_ns, &record_words(record), JsonContent::Record(record));
+        self.line(sender, record.time_ns, || record_words(record), JsonContent::Record(record));
     }
 
     fn add_gap(&mut self, sender: Sender, time_ns: u64, offset: u64, lost_bytes: u64, cause: GapCause) {
-        let missing = clause(lost_bytes, "byte", "are missing");
-        let words = format!("{}  {missing} ({})", show::time_ns(time_ns), GapCause::NAMES[cause.index()]);
-        self.line(sender, time_ns, &words, JsonContent::gap(offset, lost_bytes, cause));
+        let words = || {
+            let missing = clause(lost_bytes, "byte", "are missing");
+            format!("{}  {missing} ({})", show::time_ns(time_ns), GapCause::NAMES[cause.index()])
+        };
+        self.line(sender, time_ns, words, JsonContent::gap(offset, lost_bytes, cause));
     }
 
     /// Adds the sums of both sides.
@@ -120,17 +130,15 @@ impl TlsPrinter {
         let client = self.opened.map_or(Sender::A, |opened| opened.client);
         for sender in [client, client.other()] {
             let Sums { records, bytes, application_bytes } = self.sums[sender.index()];
-            let words = format!(
-                "{}, {}, {} of application_data",
-                show::number_of(records, "record"),
-                show::number_of(bytes, "byte"),
-                show::number_of(application_bytes, "byte"),
-            );
-            self.line(sender, time_ns, &words, JsonContent::Sums { records, bytes, application_bytes });
+            let words = || {
+                let [bytes, content] = [bytes, application_bytes].map(|bytes| show::number_of(bytes, "byte"));
+                format!("{}, {bytes}, {content} of application_data", show::number_of(records, "record"))
+            };
+            self.line(sender, time_ns, words, JsonContent::Sums { records, bytes, application_bytes });
         }
     }
 
-    /// Prints what is collected, if it is so much.
+    /// Prints the collected lines, if they have so many bytes.
     fn flush(&mut self, bytes: usize) {
         if self.out.len() >= bytes && !self.out.is_empty() {
             (self.print)(self.out.trim_end());
@@ -181,7 +189,7 @@ impl ConnectionSink for TlsPrinter {
     }
 }
 
-/// The words about bytes in which no record begins for sure.
+/// The words about bytes in which no record certainly begins.
 fn unread_words(offset: u64, bytes: u64, is_first: bool, is_last: bool) -> String {
     let number = show::number_of(bytes, "byte");
     match (is_first, is_last) {
@@ -191,7 +199,7 @@ fn unread_words(offset: u64, bytes: u64, is_first: bool, is_last: bool) -> Strin
             format!("cannot be read further: {number} from offset {} on", show::count(offset))
         }
         (false, false) => {
-            format!("{} not read: no record begins there for sure", clause(bytes, "byte", "are"))
+            format!("{} not read: the start of a record is uncertain", clause(bytes, "byte", "are"))
         }
     }
 }
@@ -215,7 +223,7 @@ fn record_words(record: &TlsRecord) -> String {
     line.trim_end().to_owned()
 }
 
-/// A handshake message in words: its name, and what it says.
+/// A handshake message in words: its name, and its fields.
 fn message_words(message: &HandshakeMessage) -> String {
     let mut said = Vec::new();
     said.extend(message.server_name.iter().map(|name| format!("server name {name}")));
@@ -266,7 +274,7 @@ mod tests {
             "cannot be read: no TLS record begins in 1 byte",
             "1 byte before the first record",
             "cannot be read further: 1 byte from offset 7 on",
-            "1 byte is not read: no record begins there for sure",
+            "1 byte is not read: the start of a record is uncertain",
         ];
         assert_eq!(unread, expected);
     }

@@ -214,7 +214,7 @@ fn lacking(all: &[(Value, bool)]) -> Vec<By> {
         By::End => has(Value::EndReason),
         By::Rule => has(Value::InitiatorRule),
         By::Continued => has(Value::Continued),
-        By::Several(_) => true,
+        By::SourceNet(_) | By::DestinationNet(_) | By::Several(_) => true,
     };
     By::SINGLE.into_iter().filter(|by| !is_there(*by)).collect()
 }

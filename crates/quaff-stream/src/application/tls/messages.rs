@@ -1,7 +1,7 @@
 //! Handshake messages in the clear, put together from the records of one side.
 //!
-//! After a change of cipher, missing bytes or a begin in the middle, messages are encrypted until a record shows that
-//! it is not: its types are known, and its lengths lead to its very end.
+//! After a change of cipher, missing bytes or a start in the middle, records count as encrypted until one consists of
+//! whole messages: their types are known, and their lengths lead to its very end.
 
 use super::TlsHello;
 use super::names::{self, Name, handshake_type};
@@ -16,7 +16,7 @@ const LISTED_CERTIFICATES: usize = 16;
 /// Message type Certificate (RFC 5246, section 7.4.2). That of TLS 1.3 is encrypted.
 const CERTIFICATE: u8 = 11;
 
-/// A handshake message, and what it says.
+/// A handshake message, and its fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct HandshakeMessage {
     /// `client_hello`, `certificate`, …
@@ -109,9 +109,9 @@ impl Handshakes {
         *self = Self { is_changed: true, ..Self::default() };
     }
 
-    /// True after a change of cipher.
+    /// True after a change of cipher or missing bytes, unless a message was read since.
     pub(super) fn is_changed(&self) -> bool {
-        self.is_changed
+        self.is_changed && !self.is_clear
     }
 
     /// Reads the content of a record; `None` if it is encrypted.

@@ -1,9 +1,9 @@
 //! The records of TLS in both directions of a connection (RFC 8446, section 5; RFC 5246, section 6.2).
 //!
 //! Records follow each other without a mark, so each one is found by the length of the one before it. The first bytes
-//! of a side are a record if they look like one. Elsewhere, after missing bytes, damage or another protocol, a record
-//! begins only where that is sure: at the begin of a piece of data, with a hello, or if its last byte is followed by
-//! another record of the same version, by missing bytes or by the end. Nothing is decrypted.
+//! of a side are a record if they look like one. After missing bytes, damage or another protocol, a record is read only
+//! if it begins with a piece of data, and is a hello or its last byte is followed by another record of the same
+//! version, by missing bytes or by the end. Nothing is decrypted.
 
 pub use super::messages::HandshakeMessage;
 
@@ -36,7 +36,7 @@ pub struct TlsRecord {
     pub record_version: &'static str,
     /// Length in its header, bytes.
     pub length: usize,
-    /// Bytes of the content that did not come.
+    /// Bytes of the content that are missing.
     pub missing_bytes: usize,
     /// True if the content cannot be read.
     #[serde(rename = "encrypted")]
@@ -57,11 +57,11 @@ pub struct TlsRecord {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecordItem {
     Record(TlsRecord),
-    /// Bytes in which no record begins for sure.
+    /// Bytes in which no record certainly begins.
     Unread {
         offset: u64,
         bytes: u64,
-        /// True before the first record of the side.
+        /// True directly before the first record of the side, and at the end of a side without one.
         is_first: bool,
         /// True at the end of the side.
         is_last: bool,
@@ -105,9 +105,9 @@ enum Phase {
     /// Before the first byte.
     #[default]
     Start,
-    /// No record begins here for sure.
+    /// No record certainly begins here.
     Lost,
-    /// In a record that is not sure until another one follows it.
+    /// In a record that is uncertain until another one follows it.
     Unproven,
     /// In a record, or where one begins.
     Proven,
@@ -207,7 +207,7 @@ impl RecordHalf {
         }
     }
 
-    /// Searches for a record at the begin of a piece, and returns the bytes before it.
+    /// Searches for a record at the start of a piece, and returns the bytes before it.
     fn find(&mut self, bytes: &[u8]) -> Option<usize> {
         let is_start = self.phase == Phase::Start;
         let is_whole = bytes.len() >= RECORD_BYTES;
@@ -258,7 +258,7 @@ impl RecordHalf {
         self.end_record_if_whole();
     }
 
-    /// Passes on a record that is sure now, and what was before it.
+    /// Passes on a record that is certain now, and the bytes before it.
     fn prove(&mut self) {
         if let Some(held) = self.held.take() {
             self.phase = Phase::Proven;
@@ -306,7 +306,7 @@ impl RecordHalf {
         self.phase = Phase::Over;
     }
 
-    /// Ends what came without a gap. A record that ends there exactly is as sure as one that another one follows.
+    /// Ends the bytes before a gap. A record that ends exactly there is as certain as one that another one follows.
     fn end_data(&mut self) {
         if self.open.is_none() && self.header.is_empty() {
             self.prove();
@@ -314,7 +314,7 @@ impl RecordHalf {
         self.lose();
     }
 
-    /// Leaves out bytes that may belong to a record, and what comes until one begins for sure.
+    /// Leaves out bytes that may belong to a record, and those that follow until one certainly begins.
     fn lose(&mut self) {
         for record in [self.held.take(), self.open.take()].into_iter().flatten() {
             self.leave_out(record.offset, RECORD_BYTES + record.present_bytes);
@@ -337,7 +337,9 @@ impl RecordHalf {
     fn end_unread(&mut self, is_last: bool) {
         let (offset, bytes) = std::mem::take(&mut self.unread);
         if bytes > 0 {
-            self.found.push(RecordItem::Unread { offset, bytes, is_first: !self.has_records, is_last });
+            // Before missing bytes it is not known if a record follows.
+            let is_first = !self.has_records && (is_last || self.phase != Phase::Lost);
+            self.found.push(RecordItem::Unread { offset, bytes, is_first, is_last });
         }
     }
 
@@ -371,7 +373,10 @@ impl RecordHalf {
                 }
                 _ => record.is_encrypted = open.length > 2,
             },
-            HANDSHAKE if open.missing_bytes > 0 => self.handshakes.reset(),
+            HANDSHAKE if open.missing_bytes > 0 => {
+                record.is_encrypted = self.handshakes.is_changed();
+                self.handshakes.reset();
+            }
             HANDSHAKE => match self.handshakes.read(&open.body) {
                 Some(messages) => {
                     self.is_13 |= messages.chosen == Some(TLS_13);

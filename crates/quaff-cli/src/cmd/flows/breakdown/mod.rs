@@ -2,16 +2,12 @@
 //! of the meter, of segments or of IPFIX files; a summary makes their sums, and the report of benches the page.
 
 mod args;
-mod inputs;
-mod ipfix;
 mod output;
-mod segments;
-mod stored;
 
 pub(super) use args::Args;
 
 use super::report;
-use crate::capture_files::Found;
+use super::stored::{self, Inputs, Origin};
 use crate::confined;
 use crate::exit::Exit;
 use crate::shell::Settings;
@@ -19,15 +15,14 @@ use crate::show::{self, LiveLine};
 use crate::written_file::WrittenFile;
 use anyhow::bail;
 use args::{CELLS_MAX, INTERVALS_MAX};
-use inputs::Inputs;
-use output::{Origin, Shown};
+use output::Shown;
 use quaff::flows::FlowReport;
 use quaff_flow::summary::Summary;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let inputs = Inputs::find(args.input.named())?;
+    let inputs = args.records.inputs()?;
     let page = args.html.as_deref().map(WrittenFile::open).transpose()?;
     match inputs {
         Inputs::Captures(files) => of_captures(args, &files, page),
@@ -38,8 +33,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
 
 fn of_captures(args: &Args, files: &[PathBuf], page: Option<WrittenFile>) -> anyhow::Result<Exit> {
     let summary = Arc::new(Mutex::new(Summary::new(args.summary()?)));
-    let in_folders = files.iter().filter(|file| !args.input.named().contains(file)).cloned().collect();
-    let plan = args.plan(Found { files: files.to_vec(), in_folders }, &summary);
+    let plan = args.plan(args.records.found(files), &summary);
     let quiet = args.quiet.count();
     let settings = Settings { quiet, has_line: args.has_line(), ..Settings::default() };
     let report = super::metering::meter(plan, settings, &mut |_| {})?;
@@ -55,7 +49,7 @@ fn of_stored(
     origin: Origin,
     page: Option<WrittenFile>,
 ) -> anyhow::Result<Exit> {
-    args.refuse_choices_of_packets()?;
+    args.records.refuse_choices_of_packets()?;
     let mut summary = Summary::new(args.summary()?);
     if !*args.no_sandbox {
         let written: Vec<_> = args.html.iter().map(PathBuf::as_path).collect();
@@ -63,10 +57,7 @@ fn of_stored(
     }
     let line = LiveLine { is_live: args.has_line() };
     let needs_applications = args.needs_applications();
-    let (files, report) = match origin {
-        Origin::Ipfix => ipfix::read(files, &mut summary, line)?.report(needs_applications),
-        _ => segments::read(files, &mut summary, line)?.report(needs_applications),
-    };
+    let (files, report) = stored::read(origin, files, &mut summary, line, needs_applications)?;
     present(&Shown { files: &files, origin, summary: &summary, report: &report, args }, page)
 }
 

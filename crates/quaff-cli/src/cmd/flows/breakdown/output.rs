@@ -1,6 +1,7 @@
 //! The outputs of a report: tables for a terminal, JSON, and the data of a page.
 
 use super::args::Args;
+use crate::cmd::flows::stored::Origin;
 use crate::cmd::flows::sums::{
     GroupsJson, Rates, SumJson, by_name, columns, dense, heading, recorded_by, together,
 };
@@ -20,14 +21,6 @@ use std::path::PathBuf;
 const SERIES: usize = 4;
 /// The label of a panel.
 const IP_BYTES: &str = "IP bytes, ";
-
-/// The source of the records of a report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Origin {
-    Captures,
-    Segments,
-    Ipfix,
-}
 
 /// A summary on its way to a reader.
 pub(super) struct Shown<'a> {
@@ -80,7 +73,7 @@ impl Shown<'_> {
     }
 
     fn rates(&self) -> Rates {
-        Rates::Mean(self.seconds())
+        Rates::MeanOfFlows(self.seconds())
     }
 
     /// The first and the last interval.
@@ -124,7 +117,8 @@ impl Shown<'_> {
 
     /// Tables for a terminal.
     pub(super) fn text(&self) -> String {
-        let mut text = format!("{}\n", terminal_table::wrapped("", &self.headline()));
+        let mut text: String =
+            self.opening().map(|words| terminal_table::wrapped("", &words) + "\n").collect();
         for by in self.args.properties() {
             text += &format!(
                 "\n{}\n",
@@ -137,6 +131,11 @@ impl Shown<'_> {
         text
     }
 
+    /// The first sentences: what was read, and what was left out.
+    fn opening(&self) -> impl Iterator<Item = String> {
+        [Some(self.headline()), self.left_out_words()].into_iter().flatten()
+    }
+
     /// The files, their packets and their time in one line.
     fn headline(&self) -> String {
         let (sum, _) = self.summary.total();
@@ -146,7 +145,7 @@ impl Shown<'_> {
             String::new()
         };
         let mut words = format!(
-            "{}: {}, {} in {}{records}",
+            "{}: {}, {} of IP in {}{records}",
             self.name(),
             show::number_of(sum.packets, "packet"),
             show::bytes(sum.bytes),
@@ -154,9 +153,6 @@ impl Shown<'_> {
         );
         if let Some([first_ns, _]) = self.summary.span_ns() {
             words += &format!(", {} from {}", format::span(self.seconds()), time(first_ns));
-        }
-        if let Some(left_out) = self.left_out_words() {
-            words += &format!("\n{left_out}");
         }
         words
     }
@@ -199,8 +195,10 @@ impl Shown<'_> {
         if ranked.matching < ranked.groups {
             note += &format!(" that match, of {}", show::count(ranked.groups as u64));
         }
-        if by == By::Host {
-            note += "; a flow counts at both its hosts";
+        match by {
+            By::Host => note += "; a flow counts at both its hosts",
+            By::Flow => note += "; rates are those of the time of each flow, and a dash where that is 0",
+            _ => {}
         }
         if !ranked.not_recorded.is_empty() {
             let names: Vec<_> = ranked.not_recorded.iter().map(|by| by_name(*by)).collect();
@@ -270,7 +268,7 @@ impl Shown<'_> {
             name: self.name(),
             title: format!("Traffic of {}", self.name()),
             verdict: None,
-            byline: self.headline(),
+            byline: self.opening().collect::<Vec<_>>().join(". "),
             findings: self.findings(),
             warnings: self.warnings(),
             method: self.method(),
@@ -328,7 +326,10 @@ impl Shown<'_> {
             |kind: &str| format!("Records are those of {kind}, whose meter chose how long one lasts.");
         let records = match self.origin {
             Origin::Captures => {
-                format!("A long flow has a record each {}.", format::span(self.args.active().as_secs_f64()))
+                format!(
+                    "A long flow has a record each {}.",
+                    format::span(self.args.records.active().as_secs_f64())
+                )
             }
             Origin::Segments => stored("segments"),
             Origin::Ipfix => stored("IPFIX files"),
@@ -340,7 +341,9 @@ impl Shown<'_> {
                 show::number_of(self.report.packets, "packet"),
                 show::count(ignored)
             ),
-            "Bytes are those of IP packets by their own headers. Rates of rows are means over the whole time.".into(),
+            "Bytes are those of IP packets by their own headers. Rates of rows are means over the whole time, of flows over \
+             their own."
+                .into(),
             format!("The packets of a record are spread evenly over its time. {records}"),
         ];
         chosen.into_iter().chain(method).collect()
@@ -351,7 +354,7 @@ impl Shown<'_> {
         let left_out = self.summary.left_out();
         let (records, packets) = (left_out.records, show::number_of(left_out.packets, "packet"));
         let (records_of, bytes) = (show::number_of(records, "record"), show::bytes(left_out.bytes));
-        let flags = self.args.choice_words();
+        let flags = self.args.records.choice.words();
         (records > 0).then(|| format!("Left out by {flags}: {records_of} with {packets}, {bytes}"))
     }
 }

@@ -14,7 +14,7 @@ use super::progress::{LOOK, Progress, progress};
 use super::report;
 use super::sums::{BY, GroupsJson, ORDERS, Rates, SumJson, columns_of_top, together};
 use crate::exit::Exit;
-use crate::flags::{CoresArg, LaneArgs, MatchArg, MeteredArgs, NoSandboxArg, of};
+use crate::flags::{CoresArg, LaneArgs, MatchArg, MeteredArgs, NoSandboxArg, SortArg, of, values};
 use crate::screen::{DRAWING, ENDING, Keyboard, Pressed, Screen};
 use crate::shell::{Part, Product, QuietArgs, ReadProgress, ReportArgs, Settings, Shell};
 use crate::show::{self, Stream};
@@ -54,6 +54,7 @@ use view::{Effect, Extent, View};
 #[command(
     after_help = EXAMPLES,
     mut_args(of("json", |arg| arg.requires("once"))),
+    mut_args(of("sort", |arg| arg.default_value("rate"))),
     mut_args(of("quiet", |arg| arg.requires("once").help("Print nothing but the table and errors")))
 )]
 pub(crate) struct Args {
@@ -63,9 +64,8 @@ pub(crate) struct Args {
     /// View to begin with
     #[arg(long, value_name = "VIEW", default_value = "flow", value_parser = choice(BY), help_heading = "View")]
     by: By,
-    /// Column to sort by
-    #[arg(long, value_name = "COLUMN", default_value = "rate", value_parser = choice(ORDERS), help_heading = "View")]
-    sort: Order,
+    #[command(flatten, next_help_heading = "View")]
+    sort: SortArg<Order>,
     /// Show the smallest rows first
     #[arg(long, help_heading = "View")]
     reverse: bool,
@@ -136,6 +136,10 @@ const GROUPS_MAX: usize = 100_000;
 /// Records that may wait to be summed.
 const QUEUE_RECORDS: usize = 1 << 20;
 
+values! {
+    Order: choice(ORDERS);
+}
+
 /// The summary that the meter's sink fills, and the screen reads.
 type Shared = Arc<Mutex<Summary>>;
 
@@ -145,7 +149,7 @@ impl Args {
     }
 
     fn view(&self) -> View {
-        let view = View::new(self.by, self.sort, &self.text);
+        let view = View::new(self.by, self.sort.unwrap_or(Order::Rate), &self.text);
         View { is_reversed: self.reverse, bars: self.bars, has_names: self.show_names, ..view }
     }
 

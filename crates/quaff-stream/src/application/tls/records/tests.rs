@@ -243,7 +243,7 @@ fn messages_are_not_joined_across_missing_bytes() {
     let record = record_of(&items[0]);
     assert_eq!((record.missing_bytes, record.messages.len(), &record.open_message), (100, 0, &None));
     let rest = record_of(&reader.data(A, stream.len() as u64, 0, &self::record(22, &[0x30; 510]))[0]).clone();
-    assert!(rest.is_encrypted && rest.messages.is_empty(), "the rest of a message is not read");
+    assert!(!record.is_encrypted && rest.is_encrypted && rest.messages.is_empty(), "its rest is not read");
     let next = reader.data(A, 9999, 0, &self::record(22, &message(16, &[1; 66])));
     assert_eq!(
         record_of(&next[0]).messages[0].name,
@@ -266,6 +266,10 @@ fn tls_after_another_protocol_is_found() {
     // In one piece, after a message that is known.
     let together = [&b"PROXY UNKNOWN\r\n"[..], &hello].concat();
     assert_eq!(all_words(&read(&together, 9999))[0], "15 at 0 first");
+    // Before missing bytes it is not known if a record follows.
+    let mut reader = RecordReader::default();
+    assert!(reader.data(A, 0, 0, b"220 ready\r\n").is_empty());
+    assert_eq!(all_words(&reader.gap(A, 5)), ["11 at 0"]);
     let other = read(b"SSH-2.0-x\r\n and more", 7);
     assert_eq!(all_words(&other), ["20 at 0 first last"]);
 }

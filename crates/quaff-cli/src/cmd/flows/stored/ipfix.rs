@@ -1,13 +1,13 @@
-//! The IPFIX files of a report: each message counts whole, and what the files record of themselves shows what is
+//! IPFIX files: each message counts whole, and what the files record of themselves shows what is
 //! missing. It meters nothing.
 
-use super::stored::{Counters, Line, OF_APPLICATION, add, add_ignored};
+use super::counters::{Counters, Line, OF_APPLICATION, add, add_ignored};
+use super::records::Records;
 use crate::show::{self, LiveLine};
 use anyhow::{Context as _, bail};
 use quaff::flows::FlowReport;
 use quaff_flow::collector::FlowSum;
 use quaff_flow::export::{Carried, IPFIX_HEADER_BYTES, IpfixBatch, IpfixReader, IpfixTotals};
-use quaff_flow::summary::Summary;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufReader, Read};
@@ -38,16 +38,23 @@ struct Ended {
     cut_at: Option<u64>,
 }
 
-/// Reads files into sums. A message with a mistake is in none of them, and costs no other one.
+/// Reads files. A message with a mistake is left out, and costs no other one.
 ///
 /// # Errors
 /// None of them has a record.
-pub(super) fn read(files: &[PathBuf], summary: &mut Summary, live: LiveLine) -> anyhow::Result<ReadFiles> {
+pub(super) fn read(
+    files: &[PathBuf],
+    records: &mut dyn Records,
+    live: LiveLine,
+) -> anyhow::Result<ReadFiles> {
     let begun = Instant::now();
     let mut line = Line::new(live, "files", files.len());
     let mut read = ReadFiles::default();
     for path in files {
-        if let Err(error) = read.add(path, summary, &mut line) {
+        if line.read > 0 && !records.takes_more() {
+            break;
+        }
+        if let Err(error) = read.add(path, records, &mut line) {
             read.counters.reasons.lossy.push(format!("{error:#}: its records are in no sum"));
         }
         line.read += 1;
@@ -61,7 +68,7 @@ pub(super) fn read(files: &[PathBuf], summary: &mut Summary, live: LiveLine) -> 
 }
 
 impl ReadFiles {
-    fn add(&mut self, path: &Path, summary: &mut Summary, line: &mut Line) -> anyhow::Result<()> {
+    fn add(&mut self, path: &Path, records: &mut dyn Records, line: &mut Line) -> anyhow::Result<()> {
         let tried = || format!("read {}", path.display());
         let file = File::open(path).with_context(tried)?;
         let found = file.metadata().with_context(tried)?;
@@ -72,8 +79,8 @@ impl ReadFiles {
         }
         let mut sums = |batch: &IpfixBatch| {
             self.counters.lacks_applications |= batch.lacking.contains(&OF_APPLICATION[0]);
-            summary.lack(&batch.lacking);
-            batch.records.iter().for_each(|record| summary.add(record));
+            records.lack(&batch.lacking);
+            batch.records.iter().for_each(|record| records.add(record));
             line.count(batch.records.len());
         };
         let ended = messages(BufReader::with_capacity(BUFFER_BYTES, file), &mut sums).with_context(tried)?;

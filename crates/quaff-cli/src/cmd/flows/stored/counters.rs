@@ -1,4 +1,4 @@
-//! The common parts of reports of stored records: counters as a ledger, and the progress line. It reads nothing.
+//! The counters of stored records as a ledger, and the progress line. It reads nothing.
 
 use crate::cmd::flows::sums::recorded_by;
 use crate::show::{self, LiveLine};

@@ -1,12 +1,12 @@
-//! The segments of a report: each counts whole and once, and their ledgers show what is missing. It meters nothing.
+//! Segments of Parquet: each counts whole and once, and their ledgers show what is missing. It meters nothing.
 
-use super::stored::{Counters, Line, OF_APPLICATION, add, add_ignored};
+use super::counters::{Counters, Line, OF_APPLICATION, add, add_ignored};
+use super::records::Records;
 use crate::show::{self, LiveLine};
 use anyhow::bail;
 use quaff::flows::FlowReport;
 use quaff_flow::collector::FlowSum;
 use quaff_flow::record::{FlowRecord, FlowSink};
-use quaff_flow::summary::Summary;
 use quaff_parquet::{SegmentLedger, SegmentReader};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -28,23 +28,30 @@ pub(super) struct ReadSegments {
     counters: Counters,
 }
 
-/// The records of a segment on their way into the sums.
+/// The records of a segment, counted on their way.
 struct Sums<'a> {
-    summary: &'a mut Summary,
+    records: &'a mut dyn Records,
     found: FlowSum,
     line: &'a mut Line,
 }
 
-/// Reads segments into sums. One that cannot be read is in none of them, and costs no other one.
+/// Reads segments. One that cannot be read is left out, and costs no other one.
 ///
 /// # Errors
 /// None of them can be read.
-pub(super) fn read(files: &[PathBuf], summary: &mut Summary, live: LiveLine) -> anyhow::Result<ReadSegments> {
+pub(super) fn read(
+    files: &[PathBuf],
+    records: &mut dyn Records,
+    live: LiveLine,
+) -> anyhow::Result<ReadSegments> {
     let begun = Instant::now();
     let mut line = Line::new(live, "segments", files.len());
     let mut read = ReadSegments::default();
     for path in files {
-        read.add(path, summary, &mut line);
+        if line.read > 0 && !records.takes_more() {
+            break;
+        }
+        read.add(path, records, &mut line);
         line.read += 1;
     }
     line.end();
@@ -56,7 +63,7 @@ pub(super) fn read(files: &[PathBuf], summary: &mut Summary, live: LiveLine) -> 
 }
 
 impl ReadSegments {
-    fn add(&mut self, path: &Path, summary: &mut Summary, line: &mut Line) {
+    fn add(&mut self, path: &Path, records: &mut dyn Records, line: &mut Line) {
         let segment = match self.open(path) {
             Ok(Some(segment)) => segment,
             Ok(None) => return,
@@ -67,8 +74,8 @@ impl ReadSegments {
         };
         let has_applications = segment.has_applications();
         self.counters.lacks_applications |= !has_applications;
-        summary.lack(if has_applications { &[] } else { &OF_APPLICATION });
-        let mut sums = Sums { summary, found: FlowSum::default(), line };
+        records.lack(if has_applications { &[] } else { &OF_APPLICATION });
+        let mut sums = Sums { records, found: FlowSum::default(), line };
         let ended = segment.read(&mut sums);
         let (found, ledger) = (sums.found, segment.ledger());
         self.files.push(path.to_owned());
@@ -163,7 +170,7 @@ fn number_in_name(path: &Path) -> Option<(u64, u64)> {
 impl FlowSink for Sums<'_> {
     fn take(&mut self, records: &[FlowRecord]) {
         for record in records {
-            self.summary.add(record);
+            self.records.add(record);
             let (packets, bytes) = (record.packets(), record.bytes());
             add(&mut self.found, FlowSum { records: 1, packets, bytes });
         }

@@ -1,22 +1,30 @@
-//! The inputs of a report: capture files, or segments or IPFIX files of flow records, named or in folders, by their
+//! The inputs of reports and lists: capture files, or segments or IPFIX files of flow records, named or in folders, by their
 //! content. It reads no packet and no record.
 
 use crate::capture_files::{ensure_stdin_once, head, head_if_there, in_folder, is_capture};
 use crate::show::name;
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use quaff_file::write::Suffix;
 use quaff_flow::export::is_ipfix;
 use std::path::{Path, PathBuf};
 
-/// The records of a report are made from these.
+/// The records are made from these.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Inputs {
+pub(in crate::cmd::flows) enum Inputs {
     /// Metered while they are read, one after the other.
     Captures(Vec<PathBuf>),
     /// Segments of flow records.
     Parquet(Vec<PathBuf>),
     /// IPFIX files of flow records.
     Ipfix(Vec<PathBuf>),
+}
+
+/// The source of the records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::cmd::flows) enum Origin {
+    Captures,
+    Segments,
+    Ipfix,
 }
 
 /// The content of a file.
@@ -33,7 +41,7 @@ impl Inputs {
     /// the order of time for each run. Files in a folder with other contents are skipped.
     ///
     /// Several kinds together are refused: they may have the same packets, which would count twice.
-    pub(super) fn find(paths: &[PathBuf]) -> anyhow::Result<Self> {
+    pub(in crate::cmd::flows) fn find(paths: &[PathBuf]) -> anyhow::Result<Self> {
         ensure_stdin_once(paths)?;
         let (mut captures, mut segments, mut messages) = (Vec::new(), Vec::new(), Vec::new());
         for path in paths {
@@ -68,12 +76,40 @@ impl Inputs {
     }
 }
 
+/// Refuses files of flow records, where captures are metered.
+pub(in crate::cmd::flows) fn refuse_records(paths: &[PathBuf]) -> anyhow::Result<()> {
+    let has_records = |path: &Path| matches!(content(path, true), Ok(Content::Parquet | Content::Ipfix));
+    match paths.iter().find(|path| path.is_file() && has_records(path)) {
+        Some(path) => bail!("{}", advice(path)),
+        None => Ok(()),
+    }
+}
+
+/// The error of an input that was not found; of a folder of flow records the commands that read them.
+pub(in crate::cmd::flows) fn advised(error: anyhow::Error, paths: &[PathBuf]) -> anyhow::Error {
+    let has_records = |path: &PathBuf| {
+        let found = Inputs::find(std::slice::from_ref(path));
+        path.is_dir() && matches!(found, Ok(Inputs::Parquet(_) | Inputs::Ipfix(_)))
+    };
+    match paths.iter().find(|path| has_records(path)) {
+        Some(path) => anyhow!(advice(path)),
+        None => error,
+    }
+}
+
+fn advice(path: &Path) -> String {
+    format!(
+        "{} has flow records, not packets: 'quaff flows list' lists them, 'quaff flows report' sums them",
+        name(&path.display().to_string())
+    )
+}
+
 /// Refuses files of several kinds, by the first one of each.
 fn refuse_several(firsts: [(Option<&PathBuf>, &str); 3]) -> anyhow::Result<()> {
     let mut kinds = firsts.iter().filter_map(|(first, words)| Some((first.as_ref()?.display(), words)));
     if let (Some((one, words)), Some((other, other_words))) = (kinds.next(), kinds.next()) {
         bail!(
-            "{one} has {words} and {other} has {other_words}, perhaps the same ones: report one kind at a time"
+            "{one} has {words} and {other} has {other_words}, perhaps the same ones: name one kind at a time"
         );
     }
     Ok(())
