@@ -126,7 +126,7 @@ Examples:
 const SNAPLEN_LIVE: u32 = 1600;
 /// Shortest interval of a screen: a shorter one is not seen, and has a value of each piece of a flow in it.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
-/// Longest piece of a flow, as long as the seconds of which means are. A shorter one is half an interval.
+/// Longest piece of a flow: a second, the unit of the means. A shorter one is half an interval.
 const PIECE_MAX: Duration = Duration::from_secs(1);
 /// Shortest piece: each costs a record.
 const PIECE_MIN: Duration = Duration::from_millis(50);
