@@ -364,11 +364,12 @@ fn a_syn_ack_that_both_ends_name_is_missing() {
     let (code, report) = verify(&without(syn_ack), &[]);
     let counts = ["syns_unseen", "one_way", "acked_unseen_bytes"].map(|field| number(&report, field));
     assert_eq!((code, counts), (1, [1, 0, 0]), "{report}");
-    let reason = "the capture lacks SYNs or SYN-ACKs of connections, which both sides have named";
+    let reason =
+        "packets that open connections (SYN, SYN-ACK) are missing, although both ends continued after them";
     assert_eq!(report["verdict"], format!("not complete: {reason}"));
     let text = words(&[("a.pcap", without(syn_ack))], &[]);
     assert!(text.starts_with(&format!("NOT complete: {reason}\n")), "{text}");
-    assert!(text.contains("\n  handshakes                1  SYN or SYN-ACK not captured, though"), "{text}");
+    assert!(text.contains("\n  handshakes                1  without SYN or SYN-ACK, although"), "{text}");
     // The capture may have begun after its SYN.
     let (code, report) = verify(&without(syn_ack - 1), &[]);
     assert_eq!((code, number(&report, "syns_unseen")), (0, 0), "{report}");

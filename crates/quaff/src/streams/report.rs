@@ -90,7 +90,7 @@ pub struct Connections {
     /// Another connection began between the same ends.
     pub reused: u64,
     pub input_ended: u64,
-    /// Directions that began before the capture.
+    /// Directions whose SYN was not captured.
     pub midstream: u64,
 }
 
