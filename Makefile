@@ -35,7 +35,7 @@ soak: deps-test ## the long runs: 200 random kill -9 and 20 of compressed files,
 	cargo test -p quaff-bench --lib -- --nocapture --ignored service::through
 
 fuzz: ## a minute of fuzzing for each reader
-	cd fuzz && for target in decode salvage unpack probe probe_trial arp split hierarchy filter cut rewrite client fingerprint tcpprep sizes survey flow_application flow_ipfix flow_routes flow_spool flow_template stream defragment track loss http dns_message tls_hello script; do ./run $$target $(or $(FUZZ_SECONDS),60) || exit; done
+	cd fuzz && for target in decode salvage unpack probe probe_trial arp split hierarchy filter cut rewrite client fingerprint tcpprep sizes survey flow_application flow_ipfix flow_routes flow_spool flow_template stream stream_grep defragment track loss http dns_message tls_hello script; do ./run $$target $(or $(FUZZ_SECONDS),60) || exit; done
 	cd fuzz && for kind in erspan gre vxlan geneve ipip mpls gtp l2tp tzsp outer; do ./run tunnel_$$kind $(or $(FUZZ_SECONDS),60) || exit; done
 
 lint: ## what CI checks first

@@ -15,6 +15,8 @@ mod folder;
 mod grammar;
 mod groups;
 mod line;
+#[cfg(test)]
+mod page_lines;
 mod screen;
 mod settings;
 pub mod shell;

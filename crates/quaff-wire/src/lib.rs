@@ -9,6 +9,7 @@ pub mod application;
 mod base64;
 pub mod checksum;
 mod client;
+pub mod cooked;
 pub mod cut;
 pub mod decode;
 pub mod filter;

@@ -2,6 +2,7 @@
 
 use crate::support::{self, PATIENCE, QUAFF, fails, finish, interrupt, lab_bench, run};
 use quaff_lab::ChildProcess;
+use quaff_os::Signal;
 use quaff_testkit as testing;
 use quaff_testkit::test_name;
 use serde_json::Value;
@@ -85,6 +86,48 @@ fn any_and_patterns_capture_each_interface_by_itself() {
     }
     let refused = support::fails(&bench, &["capture", "-i", "wlan*", "-w", "/dev/null"]);
     assert!(refused.contains("wlan*") && refused.contains("rx0"), "{refused}");
+}
+
+/// Lines of packets, sorted, without their times, which may differ between two captures.
+fn lines_without_times(lines: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(lines);
+    let mut lines: Vec<_> =
+        text.lines().filter_map(|line| line.split_once(' ')).map(|(_, rest)| rest.to_owned()).collect();
+    lines.sort_unstable();
+    lines
+}
+
+/// The same packets, printed by `tcpdump -i any` beside it.
+#[test]
+fn printed_packets_have_the_interface_and_the_direction_that_tcpdump_prints() {
+    if support::tool(test_name!(), "tcpdump").is_none() {
+        return;
+    }
+    let bench = lab_bench!(64 << 20);
+    bench.add_link();
+    // The stack sends others of its own.
+    let filter = "udp and not port 5353";
+    let mut tcpdump = bench.lab.rx.command("tcpdump").expect("a command in the lab");
+    tcpdump.args(["-n", "-i", "any", "--immediate-mode", "-c", "15", filter]);
+    let mut tcpdump = ChildProcess::start(tcpdump).expect("tcpdump runs");
+    assert!(tcpdump.hears("listening on any", PATIENCE), "{}", tcpdump.heard);
+    let args = ["capture", "-i", "any", "--buffer", "64M", "--ring", "4M", "--json", filter];
+    let mut running = ChildProcess::start(bench.quaff(&args)).expect("quaff runs");
+    assert!(running.hears("capturing", PATIENCE), "{}", running.heard);
+    for (way, name, count) in [("--inject", "rx0", "3"), ("--inject", "rx1", "5"), ("-o", "rx1", "7")] {
+        let sent = ["generate", way, name, "--count", count, "--pps", "1000", "--json"];
+        assert_eq!(finish(ChildProcess::start(bench.quaff(&sent)).expect("quaff runs")).code, 0);
+    }
+    let theirs = tcpdump.finish(PATIENCE).expect("it ends after as many");
+    running.signal(Signal::SIGINT).expect("it runs");
+    let ours = running.finish(PATIENCE).expect("it ends");
+    assert_eq!(ours.status.code(), Some(0), "{}", ours.stderr);
+    assert!(!ours.stderr.contains("Warning"), "{}", ours.stderr);
+    let (found, expected) = (lines_without_times(&ours.stdout), lines_without_times(&theirs.stdout));
+    for (start, count) in [("rx0   ", 3), ("rx1   ", 12), ("rx1   Out IP ", 7)] {
+        assert_eq!(found.iter().filter(|line| line.starts_with(start)).count(), count, "{start} {found:?}");
+    }
+    assert_eq!(found, expected);
 }
 
 /// Whoever may name an interface must not turn a capture of all into one of this interface.

@@ -503,6 +503,31 @@ fn the_text_names_the_evidence() {
     }
 }
 
+/// Of connections from their middle, what is missing in the first second proves no loss, and is missing in the streams.
+#[test]
+fn the_text_says_where_streams_name_more() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.pcap");
+    let print = |command: &str| {
+        let mut quaff = Command::cargo_bin("quaff").expect("the binary is built");
+        let output = quaff.args(command.split(' ')).arg(&path).output().unwrap();
+        String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+    };
+    let words = "'quaff streams list' counts all missing bytes";
+    let (frames, gap) = (traffic(6, 50), answer(6, 10, 0));
+    std::fs::write(&path, pcap_without(&frames, &[gap])).unwrap();
+    let whole = print("verify");
+    assert!(whole.contains("1000 B acknowledged and never captured") && !whole.contains(words), "{whole}");
+    assert!(print("streams list").contains("missing 1000 B in 1 gap"), "{}", print("streams list"));
+    // Without the handshakes and the requests.
+    let missing: Vec<usize> = (0..4 * 6).chain([gap]).collect();
+    std::fs::write(&path, pcap_without(&frames, &missing)).unwrap();
+    let (part, line) =
+        (print("verify"), format!("{words}, also those in 12 directions captured in part or without SYN"));
+    assert!(part.contains(&line) && !part.contains("never captured"), "{part}");
+    assert!(print("streams list").contains("missing 1000 B in 1 gap"), "{}", print("streams list"));
+}
+
 #[test]
 fn conversations_of_generate_are_whole() {
     let dir = tempfile::tempdir().unwrap();

@@ -503,7 +503,7 @@ fn conditions_that_an_output_cannot_keep_are_refused() {
     fs::write(&source, pcap(&[SECOND_NS; 100], 100)).unwrap();
     let file = path(dir.path(), "x.pcapng");
     for (flags, words) in [
-        (&["-w", &file, "-a", "files:2"][..], "--stop-files needs a folder"),
+        (&["-w", &file, "-a", "files:2"][..], "type -C, -G or -b too"),
         (&["-w", &file, "-a", "size:2"], "unknown condition 'size'"),
         (&["-w", "-", "-a", "filesize:2"], "--stop-size needs a file or a folder"),
     ] {

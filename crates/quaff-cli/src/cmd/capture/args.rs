@@ -284,6 +284,14 @@ impl Args {
         self.print || (self.write.is_empty() && !self.is_into_folder() && !self.dump_filter)
     }
 
+    /// The lines of packets have the name of their interface, as those of `tcpdump -i any`: it is not the one of -i.
+    pub(super) fn prints_interfaces(&self, plan: &CapturePlan) -> bool {
+        let captured = plan.input.interfaces.iter().map(|interface| &interface.name);
+        let is_one = plan.input.interfaces.len() == 1 && plan.input.hotplug.is_none();
+        let is_the_named = is_one && captured.eq(self.input.interfaces());
+        self.is_printing() && self.is_live() && !is_the_named && plan.write.format == Format::Pcapng
+    }
+
     /// Returns whether someone waits for the packets, and not for a file.
     fn has_reader(&self) -> bool {
         self.tee.is_some() || self.is_printing() || self.ordered || self.is_to_stdout()

@@ -5,6 +5,7 @@ use crate::flags::Rotation;
 use crate::units;
 use anyhow::{bail, ensure};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use quaff_file::write::ROTATE_BYTES_MIN;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -147,6 +148,35 @@ impl HabitArgs {
         Ok(())
     }
 
+    /// Refuses files that are too small or too few, by the letters that were given.
+    pub(super) fn check_files(&self) -> anyhow::Result<()> {
+        let is_small = |bytes: u64| bytes < ROTATE_BYTES_MIN;
+        ensure!(
+            !self.file_size.is_some_and(is_small),
+            "-C is smaller than a file may be: type -C {} (million bytes) or more, or -C 2M",
+            ROTATE_BYTES_MIN.div_ceil(MILLION)
+        );
+        let of_one = |letter: &str, next: &str, all: &str| {
+            format!(
+                "{letter} keeps no file but the one that is being written: type {next} to keep the one before it too, \
+                 or --stop-size SIZE in the place of {all} to stop after one file"
+            )
+        };
+        for part in &self.ring_parts {
+            match part {
+                RingPart::FileSize(bytes) if is_small(*bytes) => bail!(
+                    "-b filesize:{} is smaller than a file may be: type -b filesize:{} (KB of 1000 bytes) or more",
+                    bytes / KB,
+                    ROTATE_BYTES_MIN.div_ceil(KB)
+                ),
+                RingPart::Files(1) => bail!(of_one("-b files:1", "-b files:2", "-b")),
+                _ => {}
+            }
+        }
+        ensure!(self.file_size.is_none() || self.file_count != Some(1), of_one("-W 1", "-W 2", "-C and -W"));
+        Ok(())
+    }
+
     /// The time of a file, and whether it is counted from the start.
     fn time(&self) -> anyhow::Result<(Option<Duration>, bool)> {
         let least = |of: fn(&RingPart) -> Option<Duration>| self.ring_parts.iter().filter_map(of).min();
@@ -170,7 +200,10 @@ impl HabitArgs {
             (None, ..) => (None, None),
             (Some(_), None, None) => bail!("-W is the number of files of -C or -G: give one of them too"),
             (Some(_), Some(_), Some(_)) => {
-                bail!("-W with -C and -G: --keep-files keeps the newest N files, --stop-files stops after N")
+                bail!(
+                    "-W with both -C and -G has two meanings: type --keep-files N in its place to keep the newest N files, \
+                     or --stop-files N to stop after N"
+                )
             }
             (files, Some(_), _) => (files, None),
             (files, ..) => (None, files),

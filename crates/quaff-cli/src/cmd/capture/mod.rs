@@ -5,6 +5,7 @@ mod auto_stop;
 mod edit;
 mod habits;
 mod incidents;
+mod interface_names;
 mod native;
 mod printer;
 mod report;
@@ -15,6 +16,7 @@ pub(crate) use habits::instead_of;
 pub(crate) use report::{decap_words, ledger_text, places, terms};
 
 use incidents::Incidents;
+use interface_names::InterfaceIndexes;
 use printer::Printer;
 
 use crate::cmd::interfaces;
@@ -73,9 +75,10 @@ pub(crate) fn capture(args: &Args, plan: &CapturePlan) -> anyhow::Result<Ledger>
     let finding = (!args.watch.quiet.is_set()).then(|| worst_finding(plan));
     let planned = plan.clone();
     let user = plan.sandbox.as_ref().and_then(|sandbox| sandbox.user.as_deref());
+    let indexes = args.prints_interfaces(plan).then(InterfaceIndexes::now).transpose()?;
     let printer = args
         .pipe(plan)
-        .map(|pipe| Printer::start(pipe, &args.habits.of_printing(), user, shell.stop()))
+        .map(|pipe| Printer::start(pipe, &args.habits.of_printing(), indexes, user, shell.stop()))
         .transpose()?;
     let capture = shell.start(|stop| Capture::start(planned, stop))?;
     let finding = finding.and_then(|finding| finding.recv_timeout(LOOK_AT_MOST).ok());

@@ -2,6 +2,7 @@
 //! with a template of names.
 
 use super::Args;
+use super::auto_stop::AutoStop;
 use anyhow::{Context as _, bail, ensure};
 use quaff_file::write::{Codec, Suffix};
 use std::ffi::OsStr;
@@ -20,7 +21,10 @@ impl Args {
         if self.habits.at_once {
             self.flush.set(AT_ONCE);
         }
-        let Some(rotation) = self.habits.rotation()? else { return Ok(self) };
+        let Some(rotation) = self.habits.rotation()? else {
+            self.check_autostop()?;
+            return Ok(self);
+        };
         if !self.is_into_folder() {
             ensure!(
                 !self.write.is_empty() && !self.is_to_stdout(),
@@ -29,8 +33,20 @@ impl Args {
             let path = self.write.take().pop().unwrap_or_default();
             self.set_folder_of(&path)?;
         }
+        self.habits.check_files()?;
         self.rotation.set(&rotation)?;
         Ok(self)
+    }
+
+    /// Refuses a number of files where there is one.
+    fn check_autostop(&self) -> anyhow::Result<()> {
+        let is_of_files = self.autostop.iter().any(|stop| matches!(stop, AutoStop::Files(_)));
+        ensure!(
+            !is_of_files || self.is_into_folder(),
+            "-a files:N ends the capture after N files, and there is one: type -C, -G or -b too to begin others, or \
+             name their folder with --dir DIR"
+        );
+        Ok(())
     }
 
     /// Sets the folder, the template of names and the compression of a rotation of the file of -w.
@@ -106,15 +122,15 @@ mod tests {
         let time = Some(Duration::from_secs(60));
         for (line, expected) in [
             (
-                "-w d/t.pcap -C 2 -W 5",
-                Rotation { bytes: Some(2_000_000), keep: Some(5), ..Rotation::default() },
+                "-w d/t.pcap -C 3 -W 5",
+                Rotation { bytes: Some(3_000_000), keep: Some(5), ..Rotation::default() },
             ),
             ("-w t -C 2M", Rotation { bytes: Some(2 << 20), ..Rotation::default() }),
             ("-w t -G 60 -W 3", Rotation { time, is_from_start: true, stop: Some(3), ..Rotation::default() }),
             (
-                "--dir . -b filesize:2000 -b files:4 -b duration:60",
+                "--dir . -b filesize:3000 -b files:4 -b duration:60",
                 Rotation {
-                    bytes: Some(2_000_000),
+                    bytes: Some(3_000_000),
                     time,
                     is_from_start: true,
                     keep: Some(4),
@@ -170,6 +186,11 @@ mod tests {
     fn a_rotation_that_is_not_taken_is_refused_with_what_does_it() {
         for (line, words) in [
             ("-w t -W 5", "-C or -G"),
+            ("-w t -C 1 -W 1", "type -C 3 "),
+            ("-w t -C 2M -W 1", "type -W 2 to keep"),
+            ("-w t -b filesize:2000", "type -b filesize:2098 "),
+            ("-w t -b filesize:3000 -b files:1", "type -b files:2 to keep"),
+            ("-w t -a files:2", "type -C, -G or -b too"),
             ("-w t -C 1 -G 2 -W 5", "--stop-files"),
             ("-C 1", "--dir"),
             ("-w - -C 1", "--dir"),

@@ -2,6 +2,7 @@
 //! process: so they are made harmless as all text is, and a tcpdump without a reader can be ended. It is started before
 //! the sandbox closes, after which this process can neither start nor kill another. This module never reads a packet.
 
+use super::interface_names::{self, InterfaceIndexes};
 use crate::show::Relay;
 use anyhow::{Context, anyhow, ensure};
 use quaff_file::write::Pipe;
@@ -14,7 +15,7 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, OnceLock};
@@ -27,8 +28,9 @@ pub(super) const PROGRAM: &str = "tcpdump";
 const ELSEWHERE: [&str; 2] = ["/usr/sbin/tcpdump", "/sbin/tcpdump"];
 /// No names of hosts, a line at a time, from stdin. Words of the user follow.
 const ARGS: [&str; 2] = ["-nlr", "-"];
-/// Beginnings of what it says on stderr without an error.
-const USUAL: [&str; 2] = ["reading from file -", "dropped privs to "];
+/// Beginnings of what it says on stderr without an error. It doubts names because it takes its input for a file.
+const USUAL: [&str; 3] =
+    ["reading from file -", "dropped privs to ", "Warning: interface names might be incorrect"];
 /// Lines of stderr that are kept.
 const ERRORS_MAX: usize = 3;
 /// After the end of its input, time without a line after which it is ended.
@@ -76,11 +78,12 @@ struct Shared {
 }
 
 impl Printer {
-    /// Starts tcpdump with `words` as `user`, if there is one, and puts the end of the pipe to it into `pipe`. `stop`
-    /// is raised when the reader of stdout leaves.
+    /// Starts tcpdump with `words` as `user`, if there is one, and puts the end of the pipe to it into `pipe`. With
+    /// `indexes` it prints the interface of each packet. `stop` is raised when the reader of stdout leaves.
     pub(super) fn start(
         pipe: &Pipe,
         words: &[String],
+        indexes: Option<InterfaceIndexes>,
         user: Option<&str>,
         stop: &Stop,
     ) -> anyhow::Result<Self> {
@@ -91,8 +94,16 @@ impl Printer {
         let (shared, stop) = (Arc::<Shared>::default(), stop.clone());
         let (of_thread, words) = (shared.clone(), words.to_vec());
         let body = move || {
+            let is_known = indexes.is_some() && interface_names::are_known_to(&path);
+            let started = spawn(&path, &words, user.as_ref()).and_then(|(end, child, out, errors)| {
+                let end = match indexes.filter(|_| is_known) {
+                    Some(indexes) => indexes.pass_on(end, fails(&of_thread))?,
+                    None => OwnedFd::from(end).into(),
+                };
+                Ok((end, child, out, errors))
+            });
             // The receiver waits for it.
-            let (child, out, errors) = match spawn(&path, &words, user.as_ref()) {
+            let (child, out, errors) = match started {
                 Ok((end, child, out, errors)) => {
                     let _ = ready.send(Ok((end, Interrupt::here())));
                     (child, out, errors)
@@ -138,12 +149,20 @@ impl Printer {
     }
 }
 
+/// Records a failure of what feeds tcpdump.
+fn fails(shared: &Arc<Shared>) -> impl FnOnce(String) + Send + use<> {
+    let shared = shared.clone();
+    move |failure| {
+        let _ = shared.failure.set(failure);
+    }
+}
+
 /// Starts tcpdump from the calling thread.
 fn spawn(
     path: &Path,
     words: &[String],
     user: Option<&User>,
-) -> anyhow::Result<(File, Child, ChildStdout, ChildStderr)> {
+) -> anyhow::Result<(ChildStdin, Child, ChildStdout, ChildStderr)> {
     let rights = user.map(User::use_files).transpose()?;
     let mut command = Command::new(path);
     command.args(ARGS).args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -156,7 +175,7 @@ fn spawn(
     let (Some(end), Some(out), Some(errors)) = pipes else {
         return Err(io::Error::from(ErrorKind::BrokenPipe)).context("cannot use the pipes of tcpdump");
     };
-    Ok((OwnedFd::from(end).into(), child, out, errors))
+    Ok((end, child, out, errors))
 }
 
 /// The thread.

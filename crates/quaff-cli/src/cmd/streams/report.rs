@@ -67,7 +67,8 @@ pub(super) fn missing_words(report: &StreamsReport, place: Place) -> String {
     };
     let mut text = words(gaps.acknowledged, "acknowledged by the receiver, and not in the capture");
     if gaps.acknowledged.count > 0 {
-        text += "    of these, 'quaff verify' counts as lost what the sender has named as well\n";
+        text += "    of these, 'quaff verify' counts as lost what the sender has named as well, of connections captured \
+                 from their start\n";
     }
     text += &words(gaps.ended, "not in the capture before the end of the connection");
     text += &words(gaps.time, "they did not come in time");

@@ -32,6 +32,10 @@ pub(super) fn print(out: &mut impl Write, tcp: &Tcp) -> Result {
         if !aside.is_empty() {
             line(out, "set aside", &aside)?;
         }
+        let unjudged = loss.one_sided + loss.midstream;
+        if unjudged > 0 {
+            line(out, "streams", &stream_words(unjudged))?;
+        }
         line(out, "others", &other_words(loss))?;
     }
     match &tcp.injected {
@@ -118,6 +122,14 @@ fn aside_words(loss: &LossReport) -> String {
         (loss.acks_ignored, "acknowledgments out of range"),
     ]));
     parts.join(", ")
+}
+
+/// Why `streams` can name more missing bytes of the same capture.
+fn stream_words(unjudged: u64) -> String {
+    format!(
+        "'quaff streams list' counts all missing bytes, also those in {} captured in part or without SYN",
+        show::number_of(unjudged, "direction")
+    )
 }
 
 fn other_words(loss: &LossReport) -> String {

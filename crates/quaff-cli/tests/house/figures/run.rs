@@ -18,8 +18,11 @@ use tempfile::TempDir;
 const TOOLS: [&str; 3] = ["jq", "tcpdump", "sha256sum"];
 
 /// Captures of the folder of captures, with the names that pages give them.
-const CAPTURES: [(&str, &str); 2] =
-    [("protocols/netflix.pcap", "netflix.pcap"), ("protocols/anyconnect-vpn.pcap", "vpn.pcap")];
+const CAPTURES: [(&str, &str); 3] = [
+    ("protocols/netflix.pcap", "netflix.pcap"),
+    ("protocols/instagram.pcap", "instagram.pcap"),
+    ("protocols/anyconnect-vpn.pcap", "vpn.pcap"),
+];
 
 struct Place {
     test: String,
