@@ -344,7 +344,7 @@ fn the_snaplen_and_one_direction_are_no_loss() {
     assert_eq!(report["verdict"], "nothing to judge by");
 }
 
-/// What `quaff verify` prints of these files in a folder of their own, with these arguments.
+/// The output of `quaff verify` for these files, in a folder of their own, with these arguments.
 fn words(files: &[(&str, Vec<u8>)], args: &[&str]) -> String {
     let dir = tempfile::tempdir().unwrap();
     let names = files.iter().map(|(name, bytes)| {
@@ -376,7 +376,7 @@ fn a_syn_ack_that_both_ends_name_is_missing() {
 }
 
 #[test]
-fn a_capture_of_one_direction_says_so() {
+fn a_capture_of_one_direction_is_named() {
     let of_client = [
         segment(0, true, [999, 0], SYN, 0),
         segment(0, true, [1000, 5000], ACK, 200),
