@@ -4,7 +4,7 @@ use crate::confined;
 use crate::flags::{AllArg, WriteArg, of};
 use crate::shell::ReportArgs;
 use crate::show::{self, Stream};
-use crate::terminal_table::{report_table, wrapped};
+use crate::terminal_table::{Columns, result_table, wrapped};
 use anyhow::Context;
 use quaff_bench::report::{self, Reported};
 use quaff_os::sandbox::Limits;
@@ -52,13 +52,14 @@ pub(crate) fn show<R: Reported>(args: &ShowArgs) -> anyhow::Result<R> {
     if let Some(dir) = args.write.first() {
         report::write(&result, dir)?;
     }
-    print(&result, args.report.json, *args.all)?;
+    let columns = if *args.all { Columns::All } else { Columns::Fitting(Some("--all")) };
+    print(&result, args.report.json, columns)?;
     Ok(result)
 }
 
 /// Prints a new result, and where its page is.
 pub(crate) fn print_new(result: &impl Reported, json: bool, files: &[PathBuf]) -> anyhow::Result<()> {
-    print(result, json, false)?;
+    print(result, json, Columns::Fitting(None))?;
     let page = files.iter().find(|file| file.extension().is_some_and(|kind| kind == "html"));
     if let Some(page) = page {
         show::say(&format!("\nThe report is {}", show::name(&page.display().to_string())));
@@ -66,25 +67,25 @@ pub(crate) fn print_new(result: &impl Reported, json: bool, files: &[PathBuf]) -
     Ok(())
 }
 
-fn print(result: &impl Reported, json: bool, all: bool) -> anyhow::Result<()> {
+fn print(result: &impl Reported, json: bool, columns: Columns) -> anyhow::Result<()> {
     if json {
         let text = serde_json::to_string_pretty(result).context("write the result")?;
         show::json_text(Stream::Stdout, &text);
     } else {
-        show::print(&text(result, all));
+        show::print(&text(result, columns));
     }
     Ok(())
 }
 
-/// The findings, the tables, the notes; with `all` the details before the notes.
-fn text(result: &impl Reported, all: bool) -> String {
+/// The findings, the tables, the notes; with all columns the details before the notes.
+fn text(result: &impl Reported, columns: Columns) -> String {
     let brief = result.brief();
     let marked = |mark: &str, lines: &[String]| {
         lines.iter().map(|line| wrapped(mark, line)).collect::<Vec<_>>().join("\n")
     };
-    let details = brief.details.iter().filter(|_| all);
+    let details = brief.details.iter().filter(|_| columns == Columns::All);
     let mut parts = vec![wrapped("", &brief.heading), marked("", &brief.findings)];
-    parts.extend(brief.tables.iter().chain(details).map(|table| report_table(table, all)));
+    parts.extend(brief.tables.iter().chain(details).map(|table| result_table(table, columns)));
     parts.push(marked("- ", &brief.notes));
     parts.retain(|part| !part.is_empty());
     parts.join("\n\n")

@@ -85,6 +85,14 @@ impl Netns {
         Ok(Self { name: name.to_owned(), fd: file.into() })
     }
 
+    /// The names of all namespaces, sorted; of a directory that cannot be read, none.
+    pub fn names() -> Vec<String> {
+        let entries = fs::read_dir(DIR).into_iter().flatten().flatten();
+        let mut names: Vec<_> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        names.sort();
+        names
+    }
+
     /// Moves the calling thread into this namespace permanently.
     fn enter(&self) -> Result<()> {
         setns(&self.fd, CloneFlags::CLONE_NEWNET)
@@ -257,7 +265,7 @@ mod tests {
         let Some(scratch) = Scratch::new("netns-once") else { return };
         let name = scratch.0.name.clone();
         assert_eq!(Netns::create(&name).expect_err("taken").raw(), libc::EEXIST);
-        assert!(Path::new(DIR).join(&name).exists());
+        assert!(Path::new(DIR).join(&name).exists() && Netns::names().contains(&name));
         drop(scratch);
         assert!(!Path::new(DIR).join(&name).exists());
         assert_eq!(Netns::open(&name).expect_err("gone").raw(), libc::ENOENT);

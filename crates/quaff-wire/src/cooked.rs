@@ -47,7 +47,7 @@ pub struct Cooker {
     scratch: Vec<u8>,
 }
 
-/// What the packets of an interface get from it.
+/// The fields that the packets of an interface get from it.
 #[derive(Debug, Clone, Copy, Default)]
 struct Link {
     /// 0 if it is not known.

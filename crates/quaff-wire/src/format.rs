@@ -61,8 +61,8 @@ pub fn count(n: u64) -> String {
     out
 }
 
-/// An estimated number as its interval supports it: rounded to two digits where that is wider than the `estimate`, or has
-/// no upper end.
+/// A number with the digits that the interval of an estimate supports: two if the interval is wider than the `estimate`
+/// or has no upper end, otherwise all.
 pub fn supported(n: u64, estimate: u64, low: u64, high: Option<u64>) -> u64 {
     let is_wide = high.is_none_or(|high| high.saturating_sub(low) > estimate);
     if is_wide { two_digits(n) } else { n }

@@ -45,6 +45,8 @@ pub struct Column {
     pub right: bool,
     /// Columns of the highest rank are omitted first if the table is too wide; those of rank 0 never are.
     pub rank: usize,
+    /// True for names, which may be cut where there is no room for them.
+    pub may_be_cut: bool,
 }
 
 /// A row of a [`Table`].
@@ -231,7 +233,7 @@ impl Column {
         let rank = head.len() - ranked.len();
         let (right, words) = ranked.strip_prefix('>').map_or((false, ranked), |head| (true, head));
         let (group, head) = words.split_once('|').unwrap_or(("", words));
-        Self { group: group.into(), head: head.into(), right, rank }
+        Self { group: group.into(), head: head.into(), right, rank, may_be_cut: false }
     }
 
     /// Group and heading.

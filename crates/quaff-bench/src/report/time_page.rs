@@ -147,7 +147,13 @@ mod tests {
     use crate::report::{Column, Row};
 
     fn table() -> Table {
-        let column = |head: &str, right| Column { group: String::new(), head: head.into(), right, rank: 0 };
+        let column = |head: &str, right| Column {
+            group: String::new(),
+            head: head.into(),
+            right,
+            rank: 0,
+            may_be_cut: false,
+        };
         let row = |style, name: &str, bytes: &str| Row {
             style: Some(style),
             is_total: false,

@@ -70,6 +70,17 @@ pub(super) fn number(value: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
+/// Formats the range from `low` to `high` Mbit/s, with the digits that tell them apart down to 1 bit/s.
+pub(super) fn range(low: f64, high: f64) -> String {
+    let [short_low, short_high] = [low, high].map(number);
+    if short_low != short_high {
+        return format!("{short_low} to {short_high}");
+    }
+    let with = |digits: usize| [low, high].map(|value| format!("{value:.digits$}"));
+    let apart = (0..=6).map(with).find(|[low, high]| low != high);
+    apart.map_or(short_low, |[low, high]| format!("{low} to {high}"))
+}
+
 /// Formats frames/s: "400 kpps".
 pub(super) fn pps_words(pps: f64) -> String {
     match pps {
@@ -109,6 +120,19 @@ mod tests {
         assert_eq!(stream(1, 64, Vec::new()).sizes, [60]);
         assert_eq!(mean_size(&[64, 136]), 100.0);
         assert_ne!(id(Way::There, 0), id(Way::Back, 0));
+    }
+
+    #[test]
+    fn a_range_has_the_digits_that_tell_its_ends_apart() {
+        for (low, high, text) in [
+            (2.0, 2.5, "2 to 2.5"),
+            (2.0, 2.000_3, "2.0000 to 2.0003"),
+            (1.999_9, 2.000_1, "1.9999 to 2.0001"),
+            (2.0, 2.0, "2"),
+            (2.0, 2.000_000_01, "2"),
+        ] {
+            assert_eq!(range(low, high), text);
+        }
     }
 
     #[test]

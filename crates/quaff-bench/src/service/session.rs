@@ -15,11 +15,14 @@ use crate::trial::{Direction, PathEnd, Route, StreamPlan, TrialPlan};
 use crate::{Error, Result};
 use quaff_lab::{FAR, Lab, LabPlan, Layout, MTU_MAX, ROUTED, RX, TX, interface_facts};
 use quaff_os::ethtool::Card;
-use quaff_os::{Netns, cpu, rtnl};
+use quaff_os::{Errno, Netns, cpu, rtnl};
 use quaff_wire::printable::quote;
 
 /// `ARPHRD_ETHER` (linux/if_arp.h).
 const ARPHRD_ETHER: u16 = 1;
+/// Most namespaces that are searched for an interface, and most of those that have it in an error.
+const NAMESPACES_MAX: usize = 256;
+const NAMESPACES_NAMED: usize = 8;
 /// Drivers of links without a real speed: they report an invented one (veth: 10000 Mbit/s).
 const VIRTUAL: [&str; 5] = ["veth", "tun", "bridge", "dummy", "macvlan"];
 
@@ -279,7 +282,8 @@ fn within<T: Send>(end: &PathEnd, work: impl FnOnce() -> T + Send) -> Result<T> 
 
 /// Checks that frames can be sent and received at `end`.
 fn usable(end: &PathEnd) -> Result<()> {
-    let link = within(end, || rtnl::link(&end.interface))??;
+    let found = within(end, || rtnl::link(&end.interface))?;
+    let link = found.map_err(|error| with_namespaces(end, error))?;
     if !link.up {
         Err(unfit(end, &format!("it is down; 'ip link set dev {} up' brings it up", quote(&link.name))))
     } else if !link.running {
@@ -288,6 +292,24 @@ fn usable(end: &PathEnd) -> Result<()> {
         Err(unfit(end, "it is not an Ethernet interface, and service tests send Ethernet frames"))
     } else {
         Ok(())
+    }
+}
+
+/// The error on an interface that does not exist, with the namespaces that have one of its name.
+fn with_namespaces(end: &PathEnd, error: quaff_os::Error) -> quaff_os::Error {
+    if error.raw() != Errno::ENODEV as i32 {
+        return error;
+    }
+    let interface = &end.interface;
+    let is_in = |name: &String| {
+        let link = Netns::open(name).and_then(|netns| netns.run(|| rtnl::link(interface))?);
+        Some(name) != end.netns.as_ref() && link.is_ok()
+    };
+    let names = Netns::names().into_iter().take(NAMESPACES_MAX).filter(is_in).take(NAMESPACES_NAMED);
+    let found: Vec<_> = names.map(|name| format!("{name}/{interface}")).collect();
+    match found.is_empty() {
+        true => error,
+        false => error.advise(format!("in another network namespace there is {}", found.join(", "))),
     }
 }
 

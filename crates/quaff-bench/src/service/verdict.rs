@@ -1,7 +1,7 @@
 //! Compares figures with their limits. A check that only the tester may have failed is replaced by a note; a figure
 //! measured below the planned rate can fail, but not pass.
 
-use super::frames::number;
+use super::frames::{number, range};
 use super::plan::Limits;
 use super::result::{Check, Figures, Report};
 use quaff::format::delay;
@@ -87,7 +87,7 @@ impl Verdict {
         }
         let not_too_much = max_mbps.is_none_or(|max| most_mbps <= max * (1.0 + RATE_TOLERANCE));
         let limit = match max_mbps {
-            Some(max) => format!("{} to {} Mbit/s", number(min_mbps), number(max)),
+            Some(max) => format!("{} Mbit/s", range(min_mbps, max)),
             None => format!("at least {} Mbit/s", number(min_mbps)),
         };
         let measured = format!("{} Mbit/s", number(received));

@@ -3,7 +3,7 @@
 use crate::exit::Exit;
 use crate::shell::ReportArgs;
 use crate::show::{self, Stream, name};
-use crate::terminal_table;
+use crate::terminal_table::{self, Columns};
 use quaff::interfaces::{self, CaptureSocket, InterfaceInfo, State};
 
 /// List the network interfaces: names, state, speed, driver, addresses, and the programs that capture there
@@ -56,7 +56,7 @@ fn table(interfaces: &[InterfaceInfo]) -> String {
         ("addresses", false, 1),
         ("captured by", false, 1),
     ];
-    terminal_table::ranked(&columns, interfaces.iter().map(row))
+    terminal_table::ranked(&columns, interfaces.iter().map(row), Columns::Fitting(None))
 }
 
 fn row(interface: &InterfaceInfo) -> Vec<String> {

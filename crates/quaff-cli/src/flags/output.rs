@@ -46,6 +46,10 @@ flags! {
     /// Write a page with pictures to FILE: values over time, and by interface, host and others
     #[arg(long, value_name = "FILE", help_heading = "Report")]
     HtmlArg { html: Option<PathBuf> }
+
+    /// Print all columns of tables with whole names, also those for which the terminal has no room
+    #[arg(long, help_heading = "Report")]
+    WideArg { wide: bool }
 }
 
 values! {

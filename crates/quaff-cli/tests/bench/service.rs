@@ -3,6 +3,8 @@
 
 use quaff_bench::report;
 use quaff_bench::testing::sample_service_report;
+use quaff_testkit as testing;
+use quaff_testkit::test_name;
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -123,6 +125,19 @@ fn contradictory_flags_are_refused_with_advice() {
         let error = refused(args);
         assert!(error.contains(words), "{args:?}: {error}");
     }
+}
+
+#[test]
+fn an_interface_in_another_namespace_is_named_as_an_end() {
+    let Some(lab) = testing::lab(test_name!()) else { return };
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut quaff = lab.tx.command(env!("CARGO_BIN_EXE_quaff")).expect("a command in the lab");
+    quaff.args(["service", "--preset", "y1564", "--short", "--from", "tx0", "--to", "rx0"]);
+    let done = quaff.current_dir(dir.path()).output().expect("quaff runs");
+    let words = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(2), "{words}");
+    let end = format!("{}/rx0", lab.rx.name);
+    assert!(words.contains("in another network namespace there is") && words.contains(&end), "{words}");
 }
 
 #[test]

@@ -220,6 +220,26 @@ fn the_page_has_the_fates_of_connections_and_queries() {
 }
 
 #[test]
+fn each_list_that_is_cut_says_how_to_see_the_rest() {
+    let dir = folder();
+    let file = made(dir.path()).display().to_string();
+    let page = |more: &[&str]| {
+        let done = info(&[&["--traffic", &file], more].concat());
+        String::from_utf8(done.stdout).expect("text")
+    };
+    let [one, all] = [page(&["--top", "1"]), page(&["--top", "0"])];
+    for noun in ["more rows", "others: ", "more hosts", "more server"] {
+        let line = one.lines().find(|line| line.contains(noun)).unwrap_or_else(|| panic!("{noun}: {one}"));
+        assert!(line.ends_with("; --top 0 lists all"), "{line}");
+    }
+    assert!(!all.contains("--top 0") && all.lines().count() > one.lines().count(), "{all}");
+    // Segments without payload are below TCP, beside HTTP.
+    assert!(all.contains("(ends here)") && !one.contains("(ends here)"), "{all}");
+    assert_eq!(json(&info(&["--traffic", "--json", "--top", "1", &file])), traffic(Path::new(&file)));
+    assert_eq!(info(&["--top", "1", &file]).status.code(), Some(2));
+}
+
+#[test]
 fn the_verdict_is_that_of_verify() {
     let dir = folder();
     let file = made(dir.path());

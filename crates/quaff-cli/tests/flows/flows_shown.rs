@@ -330,6 +330,12 @@ fn once_prints_a_table_or_json_of_a_file() {
     let text = quaff(&["flows", "top", "--read", &file, "--once", "--rows", "2"]);
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
     assert!(text.contains("b/s") && text.contains(" → "), "{text}");
+    // Without a terminal, COLUMNS has its width.
+    let mut narrow = Command::new(QUAFF);
+    narrow.args(["flows", "top", "--read", &file, "--once", "-q"]).env("COLUMNS", "70");
+    let narrow = String::from_utf8(narrow.output().expect("quaff runs").stdout).expect("text");
+    assert!(narrow.contains(" left out: ") && narrow.contains("--wide"), "{narrow}");
+    assert!(narrow.lines().all(|line| line.chars().count() <= 70), "{narrow}");
     // A screen needs a terminal.
     let refused = quaff(&["flows", "top", "--read", &file]);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();

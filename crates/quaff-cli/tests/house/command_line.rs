@@ -115,7 +115,7 @@ const READ_ONLY: [&str; 14] = [
 ];
 
 /// Numbers that are none, or that no option takes: what stands before the option, the option, its values.
-const NUMBERS: [(&str, &str, &[&str]); 43] = [
+const NUMBERS: [(&str, &str, &[&str]); 44] = [
     ("capture -i lo -d 50ms -w OUT/r", "--count", &["x", "0", "-1", "1.5", "99999999999999999999"]),
     ("capture -i lo -d 50ms -w OUT/r", "--duration", &["x", "5 parsecs", "-1s"]),
     ("capture -i lo -d 50ms -w OUT/r", "--snaplen", &["x", "-1", "99999999999"]),
@@ -155,6 +155,7 @@ const NUMBERS: [(&str, &str, &[&str]); 43] = [
     ("replay -o no-such-if IN", "--cpu", &["x"]),
     ("verify IN", "--expect", &["x", "-1"]),
     ("verify --against IN IN", "--snaplen", &["x"]),
+    ("info --traffic IN", "--top", &["x", "-1", "1.5"]),
     ("pipe", "--buffer", &["x", "12X"]),
     ("bench capture --preset quick --print-plan", "--repeat", &["x", "-1"]),
     ("bench flow --dry-run", "--fps", &["x", "0"]),

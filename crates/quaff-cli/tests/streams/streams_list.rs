@@ -118,6 +118,52 @@ fn the_table_has_a_line_for_each_and_the_words_that_follow_takes() {
     assert!(said.contains("5 bytes of UDP missing: cut by the snaplen"), "{said}");
 }
 
+/// The table of a list, without a terminal and with a value of `COLUMNS`, if there is one.
+fn table(input: &str, columns: Option<&str>, more: &[&str]) -> String {
+    let mut quaff = Command::new(QUAFF);
+    quaff.args(["streams", "list", input, "-q"]).args(more).env("TZ", "UTC").env_remove("COLUMNS");
+    let done = quaff.envs(columns.map(|columns| ("COLUMNS", columns))).output().expect("quaff runs");
+    text(&done.stdout)
+}
+
+#[test]
+fn columns_without_room_are_named_and_wide_prints_them() {
+    let dir = folder();
+    let input = made(&dir);
+    let shown = table(&input, Some("90"), &[]);
+    let words = "3 columns left out: start, lasted, application (wider terminal, --wide, or --json)";
+    assert!(shown.contains(words) && shown.contains("unanswered"), "{shown}");
+    assert!(!shown.contains("b.example") && !shown.contains("1970-01-01"), "{shown}");
+    assert!(shown.lines().all(|line| line.chars().count() <= 90), "{shown}");
+    let narrow = table(&input, Some("40"), &[]);
+    assert!(narrow.lines().all(|line| line.chars().count() <= 40), "{narrow}");
+    // The ends stay whole, on two lines.
+    assert!(narrow.contains("tcp 10.0.0.1:4711") && narrow.contains("→ 10.0.0.2:80"), "{narrow}");
+    for whole in [table(&input, None, &[]), table(&input, Some("90"), &["--wide"])] {
+        assert!(whole.contains("b.example") && whole.contains("1970-01-01 00:00:01.000"), "{whole}");
+        assert!(!whole.contains("left out"), "{whole}");
+        assert_eq!(whole.lines().filter(|line| line.contains(" → ")).count(), 6, "{whole}");
+    }
+}
+
+#[test]
+fn a_long_name_is_cut_on_a_terminal_and_makes_no_other_row_wide() {
+    let dir = folder();
+    let host = "a".repeat(150);
+    let mut capture = Capture::new();
+    capture.connection(100, format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes(), b"");
+    capture.client.1 = 4712;
+    capture.client(SYN, [99, 0], b"");
+    let input = capture.write(&dir);
+    let shown = table(&input, Some("150"), &[]);
+    assert!(shown.contains("http aaaa") && shown.contains("a…") && !shown.contains("left out"), "{shown}");
+    assert!(shown.lines().all(|line| line.chars().count() <= 150), "{shown}");
+    let whole = table(&input, None, &[]);
+    assert!(whole.contains(&host), "{whole}");
+    let other = whole.lines().find(|line| line.contains(":4712")).expect("a row");
+    assert!(other.chars().count() < 150, "{whole}");
+}
+
 /// Runs the command that the list proposes, with this number and more words.
 fn proposed(list: &Output, number: &str, more: &str) -> Output {
     let said = text(&list.stderr);

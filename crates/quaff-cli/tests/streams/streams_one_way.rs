@@ -1,5 +1,5 @@
-//! `quaff streams list`, `follow`, `quaff flows report` and `quaff info --traffic` agree about a connection, also if
-//! the capture lacks the answer to its SYN, one of its directions, or its begin.
+//! `quaff streams list`, `follow`, `quaff flows report` and `quaff info --traffic` say the same of a connection, also
+//! if the capture lacks the answer to its SYN, one of its directions, or its begin.
 
 use crate::capture::{ACK, Capture, FIN, RST, SERVER_ADDRESS, SYN};
 use crate::support::{QUAFF, folder};

@@ -13,7 +13,7 @@ pub const LOST_HERE: [&str; 2] = [ACKNOWLEDGED_MISSING, MIRRORED_MISSING];
 pub(super) const ACKNOWLEDGED_MISSING: &str = "data that TCP acknowledges are missing";
 pub(super) const MIRRORED_MISSING: &str = "mirrored packets are missing, by their ERSPAN numbers";
 pub(super) const SYNS_MISSING: &str =
-    "the capture lacks SYNs or SYN-ACKs of connections, which both sides have named";
+    "packets that open connections (SYN, SYN-ACK) are missing, although both ends continued after them";
 /// Reasons that packets may be missing.
 pub(super) const FINS_MISSING: &str = "ends of connections are missing that both sides have named";
 pub(super) const LEAPS: &str =

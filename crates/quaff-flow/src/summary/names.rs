@@ -83,7 +83,8 @@ impl Names {
         }
     }
 
-    /// The name of a host: the list's, which no packet can change, then that of DNS, then that which a client asked for.
+    /// The name of a host: the list's, which no packet can change, then that of DNS, then the one that a client asked
+    /// for.
     pub(super) fn host(&self, address: IpAddr) -> Option<&str> {
         let listed = self.hosts.get(&address).map(|name| &**name);
         listed.or_else(|| self.answered.get(address)).or_else(|| self.requested.get(address))

@@ -58,8 +58,7 @@ impl Recent {
 
     /// Adds the seconds of another group.
     pub(super) fn join(&mut self, other: &Self) {
-        let oldest = other.newest.saturating_sub(SECONDS as u64 - 1);
-        for at in oldest..=other.newest {
+        for at in other.oldest()..=other.newest {
             let bytes = other.bytes_in(at);
             if bytes > 0 {
                 self.add(&Cell { at, packets: 0, bytes });
@@ -67,6 +66,14 @@ impl Recent {
         }
         for (mean, more) in self.means.iter_mut().zip(other.means) {
             *mean = mean.saturating_add(more);
+        }
+    }
+
+    /// The oldest second that may have bytes.
+    fn oldest(&self) -> u64 {
+        match self.ring {
+            None => self.newest,
+            Some(_) => self.newest.saturating_sub(SECONDS as u64 - 1),
         }
     }
 
@@ -93,8 +100,10 @@ impl Recent {
     fn bytes_before(&self, look: Look, seconds: u64) -> u64 {
         let (end, part_ns) = (look.end_ns / SECOND_NS, look.end_ns % SECOND_NS);
         let oldest = end.saturating_sub(seconds);
-        let whole = (oldest + 1..end + u64::from(part_ns > 0)).map(|second| self.bytes_in(second));
-        let whole = whole.fold(0, u64::saturating_add);
+        // Seconds without bytes are not visited: in a flood there are many groups, each with one second.
+        let first = (oldest + 1).max(self.oldest());
+        let last = (end + u64::from(part_ns > 0)).min(self.newest + 1);
+        let whole = (first..last).map(|second| self.bytes_in(second)).fold(0, u64::saturating_add);
         let cut = u128::from(self.bytes_in(oldest));
         let is_cut = look.window_ns(seconds) == seconds * SECOND_NS;
         let share = if is_cut { cut * u128::from(SECOND_NS - part_ns) / u128::from(SECOND_NS) } else { cut };

@@ -90,6 +90,8 @@ const DISPUTED: u32 = 1 << 20;
 pub(super) const WATCHED: u32 = 1 << 21;
 /// Its SYN or SYN-ACK should have been captured, and was not.
 const SYN_LACKING: u32 = 1 << 22;
+/// A reset of its sender was captured, which is no witness.
+pub(super) const RESET_SENT: u32 = 1 << 23;
 
 /// The state of one direction.
 #[derive(Debug, Clone, Copy, Default)]
@@ -283,7 +285,12 @@ impl Direction {
     /// Notes a late or repeated SYN of a direction that has started.
     pub(super) fn note_syn(&mut self) {
         self.flags |= if self.has(MIDSTREAM) { 0 } else { SYN_SEEN | NAMED_TWICE };
-        self.flags &= !SYN_LACKING;
+        self.forgive_missing_syn();
+    }
+
+    /// Notes a captured reset of the sender.
+    pub(super) fn note_reset(&mut self) {
+        self.flags |= RESET_SENT;
     }
 
     /// Notes before it begins that the capture has lasted for long enough to have its SYN.
@@ -294,6 +301,11 @@ impl Direction {
     /// Notes that its SYN or SYN-ACK is missing, unless that comes later.
     pub(super) fn note_missing_syn(&mut self) {
         self.flags |= SYN_LACKING;
+    }
+
+    /// Notes a SYN that may be the missing one.
+    pub(super) fn forgive_missing_syn(&mut self) {
+        self.flags &= !SYN_LACKING;
     }
 
     /// True if both ends have named a SYN or SYN-ACK that was not captured: the sender by what it sent after it, the

@@ -30,7 +30,7 @@ pub use report::{FlowLoss, InterfaceLoss, Interval, LossReport};
 use crate::attempt::Attempt;
 use crate::event::Sender;
 use crate::key::Key;
-use direction::{ACK_SEEN, AGREED, Context, Direction, Ended, SENT, SYN_SEEN, WATCHED};
+use direction::{ACK_SEEN, AGREED, Context, Direction, Ended, RESET_SENT, SENT, SYN_SEEN, WATCHED};
 use holes::Holes;
 use quaff_wire::add_each;
 use quaff_wire::flow::{FlowPacket, NoFlow};
@@ -41,9 +41,13 @@ use table::{Connection, Table};
 
 /// Time by which the packets of a connection may be out of order.
 const DISORDER_NS: u64 = 1_000_000_000;
-/// Time after which an unanswered SYN has been repeated (RFC 6298: 1 s; before it 3 s, RFC 1122): in a capture that has
-/// lasted for as long, the SYN before a SYN-ACK should be there.
-const SYN_REPEAT_NS: u64 = 3_000_000_000;
+/// Time after which a capture should have the SYN before a SYN-ACK. Servers repeat a SYN-ACK, and clients a SYN, for a
+/// minute (Linux: 63 s; `TCP_DEFER_ACCEPT` is often 30 s), and the first one may have come before the capture.
+const SYN_REPEATS_NS: u64 = 64_000_000_000;
+/// Pause after which another capture may have begun.
+const PAUSE_NS: u64 = 3_000_000_000;
+/// Number of missing SYNs and SYN-ACKs up to which they are no work of a filter.
+const SYNS_FEW: u64 = 8;
 /// Maximum number of connections that a report lists.
 const WORST_MAX: usize = 16;
 /// Number of attempts, of different connections, that are remembered: see [`Attempt`].
@@ -87,6 +91,8 @@ pub struct LossMeter {
     bare_flows: u64,
     /// Connections whose only losses are those of directions without data.
     bare_lossy: u64,
+    /// Connections whose SYN and SYN-ACK were captured.
+    handshakes: u64,
 }
 
 impl LossMeter {
@@ -102,6 +108,7 @@ impl LossMeter {
             directions: 0,
             bare_flows: 0,
             bare_lossy: 0,
+            handshakes: 0,
         }
     }
 
@@ -243,6 +250,7 @@ impl LossMeter {
         if segment.flags & RST != 0 {
             // The numbers of a reset are those of what it answers, or arbitrary.
             connection.is_reset |= connection.directions[sender].accepts_reset(segment.sequence);
+            connection.directions[sender].note_reset();
             return;
         }
         let cx = &mut Context::new(&mut self.holes, &mut self.sums, segment.time_ns);
@@ -282,8 +290,18 @@ impl LossMeter {
             connection.has_attempt &= attempt.is_some_and(|attempt| attempt.sender != from);
             return true;
         }
+        // A SYN that is stored after its SYN-ACK: that one decides.
+        let is_its_answer = |one: Attempt| {
+            one.sender != from && one.flags & ACK != 0 && one.acknowledgment == sequence.wrapping_add(1)
+        };
+        if flags & ACK == 0 && attempt.is_some_and(is_its_answer) {
+            return false;
+        }
         let is_far =
             connection.directions[sender].is_started() && !connection.directions[sender].is_near(sequence);
+        if !is_far {
+            connection.directions[sender].forgive_missing_syn();
+        }
         connection.has_attempt = true;
         let time_ns = segment.time_ns;
         let syn = crate::Segment { flags, sequence, acknowledgment, time_ns, ..crate::Segment::default() };
@@ -322,6 +340,7 @@ impl LossMeter {
         }
         cx.sums.found.one_way += u64::from(connection.is_one_way());
         cx.sums.found.syns_unseen += u64::from(connection.lacks_syn());
+        self.handshakes += u64::from(connection.has_handshake());
         let both = connection.directions.each_mut().map(|direction| direction.finish(cx));
         let lost_bytes = connection.lost_bytes.saturating_add(cx.lost_bytes);
         let has_evidence = lost_bytes > 0 || both.iter().any(|one| one.has_evidence);
@@ -353,8 +372,8 @@ impl LossMeter {
         let (found, holes) = (&mut self.sums.found, &self.holes);
         found.untracked_bytes += holes.untracked_bytes;
         found.undecided_bytes += holes.untracked_bytes + holes.split_bytes;
-        let Self { directions, bare_flows, bare_lossy, sums, .. } = self;
-        LossSums { directions, bare_flows, bare_lossy, sums }
+        let Self { directions, bare_flows, bare_lossy, handshakes, sums, .. } = self;
+        LossSums { directions, bare_flows, bare_lossy, handshakes, sums }
     }
 }
 
@@ -364,24 +383,29 @@ pub(crate) struct LossSums {
     directions: u64,
     bare_flows: u64,
     bare_lossy: u64,
+    handshakes: u64,
     sums: Sums,
 }
 
 impl LossSums {
     /// Adds the evidence of other connections at the same time, such as those of another lane.
     pub(crate) fn add(&mut self, other: &Self) {
-        add_each!(self, other; directions, bare_flows, bare_lossy);
+        add_each!(self, other; directions, bare_flows, bare_lossy, handshakes);
         self.sums.add(&other.sums);
     }
 
     /// The report on all of them.
     pub(crate) fn report(self) -> LossReport {
-        let Self { directions, bare_flows, bare_lossy, mut sums } = self;
+        let Self { directions, bare_flows, bare_lossy, handshakes, mut sums } = self;
         let is_bare_lost = sums.found.bare * 2 <= directions;
         if is_bare_lost {
             sums.found.flows_with_evidence += bare_flows;
             sums.found.flows_with_loss += bare_lossy;
             sums.found.bare = 0;
+        }
+        // A filter that removes one of the two looks like that, a loss does not.
+        if sums.found.syns_unseen > handshakes.max(SYNS_FEW) {
+            sums.found.syns_set_aside = std::mem::take(&mut sums.found.syns_unseen);
         }
         sums.report(is_bare_lost)
     }
@@ -423,23 +447,24 @@ fn flow_loss(key: &Key, both: &[Ended; 2], lost_bytes: u64) -> FlowLoss {
 /// The time for which packets have come, without a pause that may be one between two captures.
 #[derive(Debug, Default)]
 struct Watch {
-    /// Times of the first packet after a pause, and of the latest one, ns since 1970.
+    /// Time of the first packet after a pause, ns since 1970.
     since_ns: u64,
-    last_ns: u64,
+    /// Time of the latest packet; `None` before the first one.
+    last_ns: Option<u64>,
 }
 
 impl Watch {
     #[inline]
     fn note(&mut self, time_ns: u64) {
-        if time_ns.abs_diff(self.last_ns) > SYN_REPEAT_NS {
+        if self.last_ns.is_none_or(|last_ns| time_ns.abs_diff(last_ns) > PAUSE_NS) {
             self.since_ns = time_ns;
         }
-        self.last_ns = time_ns;
+        self.last_ns = Some(time_ns);
     }
 
-    /// True if the capture has lasted for so long that it has each SYN whose answer comes now.
+    /// True if the capture has lasted for so long that it should have each SYN whose answer comes now.
     fn is_long(&self, time_ns: u64) -> bool {
-        time_ns.saturating_sub(self.since_ns) >= SYN_REPEAT_NS
+        time_ns.saturating_sub(self.since_ns) >= SYN_REPEATS_NS
     }
 }
 
@@ -530,9 +555,15 @@ impl Connection {
     /// True if one direction alone was captured, and acknowledges the other.
     fn is_one_way(&self) -> bool {
         let [one, other] = &self.directions;
-        let is_alone =
-            |own: &Direction, unseen: &Direction| own.has(SENT) && !unseen.has(SENT) && unseen.has(ACK_SEEN);
+        let is_alone = |own: &Direction, unseen: &Direction| {
+            own.has(SENT) && !unseen.has(SENT | RESET_SENT) && unseen.has(ACK_SEEN)
+        };
         is_alone(one, other) || is_alone(other, one)
+    }
+
+    /// True if the SYN and its answer were captured.
+    fn has_handshake(&self) -> bool {
+        self.directions.iter().all(|direction| direction.has(SYN_SEEN))
     }
 
     /// True if its SYN or SYN-ACK is missing, and what follows that goes with the other one of the two.

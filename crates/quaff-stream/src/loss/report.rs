@@ -63,8 +63,11 @@ pub struct LossReport {
     pub leaps_confirmed: u64,
     /// FINs that both endpoints have named but that were not captured.
     pub fins_unseen: u64,
-    /// SYNs and SYN-ACKs of the same kind, one for each connection.
+    /// SYNs and SYN-ACKs that both endpoints have named but that were not captured, one for each connection.
     pub syns_unseen: u64,
+    /// The same if there are more than eight, and more than connections with both: then a capture filter is more likely
+    /// than a loss, and they are excluded.
+    pub syns_set_aside: u64,
     /// Acknowledgments more than 128 MiB away.
     pub acks_ignored: u64,
     /// As `capture-loss.zeek` counts: acknowledgments, those of bytes not seen, and their ratio.

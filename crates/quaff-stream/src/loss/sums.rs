@@ -108,10 +108,10 @@ impl Sums {
     /// Adds the sums of another meter at the same time. The orders of the two are parallel: their midpoints coincide.
     pub(super) fn add(&mut self, other: &Self) {
         add_each!(self.found, other.found;
-            flows, flows_with_evidence, flows_with_loss, one_sided, one_way, midstream, set_aside, bare, copied, evicted,
-            segments, filled_bytes, retransmitted_bytes, copied_bytes, snapped_bytes, undecided_bytes, untracked_bytes,
-            jumps, leaps_confirmed, fins_unseen, syns_unseen, acks_ignored, zeek_acks, zeek_gaps, tcptrace_directions,
-            tcptrace_missed_bytes
+            flows, flows_with_evidence, flows_with_loss, one_sided, one_way, midstream, set_aside, bare, copied,
+            evicted, segments, filled_bytes, retransmitted_bytes, copied_bytes, snapped_bytes, undecided_bytes,
+            untracked_bytes, jumps, leaps_confirmed, fins_unseen, syns_unseen, acks_ignored, zeek_acks, zeek_gaps,
+            tcptrace_directions, tcptrace_missed_bytes
         );
         other.found.worst.iter().for_each(|flow| self.found.rank(*flow));
         self.lost = self.lost.plus(other.lost);

@@ -90,7 +90,7 @@ pub struct Connections {
     /// Another connection began between the same ends.
     pub reused: u64,
     pub input_ended: u64,
-    /// Directions without their SYN.
+    /// Directions whose SYN was not captured.
     pub midstream: u64,
     /// Those of them whose other side's SYN was captured: the connection began in the capture, which lacks a packet of
     /// it. The others began before the capture.

@@ -3,7 +3,7 @@
 use crate::exit::Exit;
 use crate::shell::ReportArgs;
 use crate::show::{self, Stream};
-use crate::terminal_table;
+use crate::terminal_table::{self, Columns};
 use anyhow::Context;
 use quaff_bench::bench::plan::Plan;
 use quaff_bench::experiment::PlanFile as _;
@@ -60,7 +60,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         vec![preset.name.clone(), terminal_table::about(preset.seconds), words.join("\n")]
     });
     let columns = [("preset", false, 0), ("takes about", false, 1), ("what it measures", false, 0)];
-    show::print(&terminal_table::ranked(&columns, rows));
+    show::print(&terminal_table::ranked(&columns, rows, Columns::Fitting(None)));
     show::print(&format!("\n{}", terminal_table::plain(&["capturer", "here"], rivals.iter().map(here))));
     show::print(&format!("\n{}", terminal_table::plain(&["flow meter", "here"], meters.iter().map(here))));
     let others =

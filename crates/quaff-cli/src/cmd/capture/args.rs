@@ -290,7 +290,7 @@ impl Args {
         self.print || (self.write.is_empty() && !self.is_into_folder() && !self.dump_filter)
     }
 
-    /// The lines of packets have the name of their interface, as those of `tcpdump -i any`: it is not the one of -i.
+    /// Printed packets have the name of their interface, as with `tcpdump -i any`, unless -i names the only one.
     pub(super) fn prints_interfaces(&self, plan: &CapturePlan) -> bool {
         let captured = plan.input.interfaces.iter().map(|interface| &interface.name);
         let is_one = plan.input.interfaces.len() == 1 && plan.input.hotplug.is_none();

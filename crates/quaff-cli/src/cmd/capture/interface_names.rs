@@ -89,7 +89,7 @@ pub(super) fn are_known_to(path: &Path) -> bool {
     command.output().is_ok_and(|said| has_versions(&[said.stdout, said.stderr].concat()))
 }
 
-/// Returns whether a program that says so of itself has the versions, or later ones.
+/// Returns whether a program that printed this as its version has those of [`VERSIONS`], or later ones.
 fn has_versions(said: &[u8]) -> bool {
     let said = String::from_utf8_lossy(said);
     VERSIONS.iter().all(|(before, least)| {

@@ -10,7 +10,6 @@ use quaff_os::process::Prepare;
 use quaff_os::sandbox::User;
 use quaff_os::{Interrupt, Reason, Signal, Signals, Stop, was_stdout_closed};
 use std::cell::Cell;
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;

@@ -1,9 +1,10 @@
 //! Rows of a summary for people and for programs: columns of a table, and JSON. It sums nothing.
 
 use crate::show;
+use crate::terminal_table::{self, room};
 use crate::units::Choice;
+use quaff_bench::report;
 use quaff_flow::summary::{By, Cell, Order, Ranked, Row, Sum};
-use quaff_os::terminal_columns;
 use serde::Serialize;
 
 /// Columns of a terminal on which the ends of a flow have room in one line.
@@ -217,6 +218,15 @@ impl Column {
     pub(super) fn is_number(&self) -> bool {
         !matches!(self.order, None | Some(Order::Name))
     }
+
+    /// The column of a table by `by`. The ends of a flow stay whole.
+    pub(super) fn of_table(&self, by: By) -> report::Column {
+        let has_ends = by == By::Flow && self.order == Some(Order::Name);
+        report::Column {
+            may_be_cut: !self.is_number() && !has_ends,
+            ..terminal_table::column(self.head, self.is_number(), self.rank)
+        }
+    }
 }
 
 /// The columns of a property. The first one is the name.
@@ -278,7 +288,7 @@ fn rate_words(row: &Row, rates: Rates, at: usize) -> String {
 
 /// The name of a row with spaces at which no line ends, unless the terminal is narrow: other columns are omitted first.
 pub(super) fn together(name: &str) -> String {
-    match terminal_columns().is_none_or(|columns| columns >= UNBROKEN_COLUMNS) {
+    match room().is_none_or(|columns| columns >= UNBROKEN_COLUMNS) {
         true => name.replace(' ', "\u{a0}"),
         false => name.to_owned(),
     }

@@ -8,10 +8,10 @@ mod words;
 use crate::capture_files::Found;
 use crate::confined;
 use crate::exit::Exit;
-use crate::flags::{CapturesArgs, NoSandboxArg, SalvageArg, UtcArg};
+use crate::flags::{CapturesArgs, NoSandboxArg, SalvageArg, TopArg, UtcArg, WideArg, of};
 use crate::shell::ReportArgs;
 use crate::show::{self, Stream, name};
-use crate::terminal_table;
+use crate::terminal_table::{self, Columns};
 use quaff_file::info::{self, DropPlace, Drops, FileInfo, Gap, InterfaceInfo, Origin, Total};
 use quaff_file::moment;
 use quaff_file::read::{self, GONE, finished, is_gone};
@@ -38,7 +38,10 @@ use words::{duration, labelled};
 ///
 /// Exit status: 0 whole files that record no drops; 1 damage, or recorded drops; 2 a file could not be read.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(
+    after_help = EXAMPLES,
+    mut_args(of("top", |arg| arg.requires("traffic").help(TOP).long_help(LONG_TOP)))
+)]
 pub(crate) struct Args {
     #[command(flatten)]
     input: CapturesArgs,
@@ -51,6 +54,8 @@ pub(crate) struct Args {
     /// Show the traffic of all files as one capture: protocols, conversations, connections, DNS, completeness
     #[arg(long, conflicts_with_all = ["each", "tsv", "hash"], help_heading = "Report")]
     traffic: bool,
+    #[command(flatten)]
+    top: TopArg,
     /// Add the SHA-256 of each file as it is on the disk
     #[arg(long, help_heading = "Report")]
     hash: bool,
@@ -60,11 +65,19 @@ pub(crate) struct Args {
     #[command(flatten)]
     report: ReportArgs,
     #[command(flatten)]
+    wide: WideArg,
+    #[command(flatten)]
     _utc: UtcArg,
 
     #[command(flatten)]
     no_sandbox: NoSandboxArg,
 }
+
+const TOP: &str =
+    "With --traffic, rows of each list; 0 is all [default: 30 protocols, 5 of other tables, 3 names]";
+const LONG_TOP: &str = "\
+With --traffic, rows of each list: the protocols with the most bytes and those around them, the largest conversations \
+and hosts, the servers and names with the most failures; 0 is all [default: 30 protocols, 5 of other tables, 3 names]";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -73,6 +86,7 @@ Examples:
   quaff info --each old.pcap.gz new.pcapng.zst
   quaff info --json all.pcapng
   quaff info --traffic all.pcapng
+  quaff info --traffic all.pcapng --top 0
   quaff info --hash --tsv /data/quaff-*.pcapng
   ssh sensor cat /data/all.pcapng | quaff info -";
 
@@ -93,7 +107,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         confined::to_files(found.with_later_names(), &[])?;
     }
     if args.traffic {
-        return traffic::run(args.input.named(), found, *args.salvage, args.report.json);
+        let extent = traffic::Extent { top: *args.top, columns: args.columns() };
+        return traffic::run(args.input.named(), found, *args.salvage, extent, args.report.json);
     }
     let (paths, mut files, missing) = survey(&found, *args.salvage);
     let failures = if args.hash { info::add_digests(&paths, &mut files) } else { Vec::new() };
@@ -102,14 +117,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         _ if args.tsv => show::print(&tsv::table(&files)),
         (true, _) if args.each => files.iter().try_for_each(|file| show::json(Stream::Stdout, file))?,
         (true, _) => show::json(Stream::Stdout, &Report { files: &files, total: &total })?,
-        (false, true) => screens(&files)?,
-        (false, false) => show::print(&(table(&files, &total) + &digests(&files))),
+        (false, true) => screens(&files, args.columns())?,
+        (false, false) => show::print(&(table(&files, &total, args.columns()) + &digests(&files))),
     }
     let errors = files.iter().filter_map(|file| file.error.as_deref());
     errors.chain(failures.iter().map(String::as_str)).for_each(show::message);
     missing.iter().for_each(|path| show::message(&format!("MISSING: {}, {GONE}", path.display())));
     let is_whole = judged(&files, &total).filter(|_| failures.is_empty());
     Ok(Exit::judged(is_whole.map(|is_whole| is_whole && missing.is_empty())))
+}
+
+impl Args {
+    fn columns(&self) -> Columns {
+        Columns::wide(*self.wide)
+    }
 }
 
 /// Surveys the files; returns those that are there, their surveys, and those that were found in folders and are gone.
@@ -144,8 +165,9 @@ fn judged(files: &[FileInfo], total: &Total) -> Option<bool> {
 }
 
 /// Prints the files that have something to show, with an empty line between two.
-fn screens(files: &[FileInfo]) -> anyhow::Result<()> {
-    let shown: Vec<_> = files.iter().filter(|file| !file.unreadable).map(screen).collect();
+fn screens(files: &[FileInfo], columns: Columns) -> anyhow::Result<()> {
+    let shown = files.iter().filter(|file| !file.unreadable);
+    let shown: Vec<_> = shown.map(|file| screen(file, columns)).collect();
     if !shown.is_empty() {
         show::print(shown.join("\n").trim_end());
     }
@@ -153,7 +175,7 @@ fn screens(files: &[FileInfo]) -> anyhow::Result<()> {
 }
 
 /// A file on a screen.
-fn screen(file: &FileInfo) -> String {
+fn screen(file: &FileInfo, columns: Columns) -> String {
     let mut lines = format!("{}\n", headline(file));
     let mut line = |what: &str, words: String| lines += &labelled(what, &words);
     line("first", file.first_ns.map(show::time_ns).unwrap_or_default());
@@ -181,7 +203,7 @@ fn screen(file: &FileInfo) -> String {
     if let Some(broken) = &file.broken {
         line("DAMAGED", broken.reason.clone());
     }
-    lines + &interfaces(file)
+    lines + &interfaces(file, columns)
 }
 
 fn headline(file: &FileInfo) -> String {
@@ -304,12 +326,12 @@ fn origin(origin: &Origin) -> String {
 }
 
 /// The table of interfaces, and their filters.
-fn interfaces(file: &FileInfo) -> String {
+fn interfaces(file: &FileInfo, columns: Columns) -> String {
     let shown: Vec<_> = file.interfaces.iter().take(INTERFACES_SHOWN).collect();
     if shown.is_empty() {
         return String::new();
     }
-    let columns = [
+    let heads = [
         ("interface", false, 0),
         ("link", false, 2),
         ("packets", true, 0),
@@ -319,7 +341,7 @@ fn interfaces(file: &FileInfo) -> String {
         ("recorded drops", true, 1),
     ];
     let rows = shown.iter().map(|interface| row(interface));
-    let mut text = format!("\n{}\n", terminal_table::ranked(&columns, rows));
+    let mut text = format!("\n{}\n", terminal_table::ranked(&heads, rows, columns));
     let filtered = shown.iter().filter_map(|of| Some((label(of), of.filter.as_deref()?)));
     for (label, filter) in filtered {
         text +=
@@ -375,8 +397,8 @@ fn resolution(tsresol: u8) -> String {
 }
 
 /// A line for each file, and the sums.
-fn table(files: &[FileInfo], total: &Total) -> String {
-    let columns = [
+fn table(files: &[FileInfo], total: &Total, columns: Columns) -> String {
+    let heads = [
         ("file", false, 0),
         ("size", true, 3),
         ("packets", true, 0),
@@ -408,7 +430,7 @@ fn table(files: &[FileInfo], total: &Total) -> String {
     let drops = files.iter().any(|file| file.drops.is_some()).then_some(total.drops);
     let sums = line(&what, total.file_bytes, total.packets, total.first_ns, rates, drops, state);
     let head = folder.map(|folder| format!("files in {}\n", name(folder))).unwrap_or_default();
-    head + &terminal_table::ranked(&columns, rows.chain([sums]))
+    head + &terminal_table::ranked(&heads, rows.chain([sums]), columns)
 }
 
 /// The digests of files below their table, as sha256sum prints them.

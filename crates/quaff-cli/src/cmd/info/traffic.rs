@@ -6,25 +6,48 @@ use super::words::{duration, labelled};
 use crate::capture_files::Found;
 use crate::exit::Exit;
 use crate::show::{self, Stream};
-use crate::terminal_table;
+use crate::terminal_table::{self, Columns};
 use quaff::format::percent_bare;
 use quaff::traffic::{
-    self, Conversation, DnsTraffic, Host, PacketCount, ProtocolRow, TcpServer, TcpTraffic, Traffic,
+    self, Conversation, DnsTraffic, FailedName, Host, PacketCount, ProtocolRow, TcpServer, TcpTraffic,
+    Traffic,
 };
 use quaff_file::Quantiles;
 use quaff_file::read;
 use quaff_file::verify::Report;
 use serde::Serialize;
+use std::cmp::Reverse;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Rows of the hierarchy, and of each other table.
+/// Rows of the hierarchy, and of each other table, without --top.
 const PROTOCOLS_SHOWN: usize = 30;
 const ROWS_SHOWN: usize = 5;
 /// Names in a line.
 const NAMES_SHOWN: usize = 3;
 /// A space that stays at the start of a cell.
 const INDENT: &str = "\u{a0}";
+/// The row of packets in which no protocol is inside another one: Wireshark's "end packets".
+const ENDS_HERE: &str = "(ends here)";
+
+/// The extent of the tables.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Extent {
+    /// Rows of each list, 0 for all; `None`: as many as a page has.
+    pub(super) top: Option<usize>,
+    pub(super) columns: Columns,
+}
+
+impl Extent {
+    /// Rows of a list of which a page has `rows`.
+    fn rows(self, rows: usize) -> usize {
+        match self.top {
+            None => rows,
+            Some(0) => usize::MAX,
+            Some(top) => top,
+        }
+    }
+}
 
 /// The traffic as JSON.
 #[derive(Serialize)]
@@ -40,7 +63,13 @@ struct Page<'a> {
 }
 
 /// Reads the files that were found where they were `named`, prints their traffic, and returns the exit status.
-pub(super) fn run(named: &[PathBuf], found: Found, salvage: bool, json: bool) -> anyhow::Result<Exit> {
+pub(super) fn run(
+    named: &[PathBuf],
+    found: Found,
+    salvage: bool,
+    extent: Extent,
+    json: bool,
+) -> anyhow::Result<Exit> {
     let Found { files, in_folders } = found;
     let reading = read::Options { salvage, found: Arc::new(in_folders), ..read::Options::default() };
     let (traffic, report) = traffic::read(&files, reading, &mut |_| ());
@@ -52,7 +81,7 @@ pub(super) fn run(named: &[PathBuf], found: Found, salvage: bool, json: bool) ->
         let page = Page { files: &names, traffic: &traffic, commands, notes, error };
         show::json(Stream::Stdout, &page)?;
     } else if !outcome.unreadable || traffic.packets > 0 {
-        let text = page(&names, &traffic, &report, &commands);
+        let text = page(&names, &traffic, &report, &commands, extent);
         show::report(Stream::Stdout, text.trim_end());
     }
     outcome.error.iter().for_each(|error| show::message(error));
@@ -71,7 +100,13 @@ fn is_whole(report: &Report) -> bool {
 }
 
 /// The page.
-fn page(names: &[String], traffic: &Traffic, report: &Report, commands: &[Command]) -> String {
+fn page(
+    names: &[String],
+    traffic: &Traffic,
+    report: &Report,
+    commands: &[Command],
+    extent: Extent,
+) -> String {
     let closer = |part: &str| {
         let found = commands.iter().find(|command| command.part == part);
         found.map_or(String::new(), |command| format!("  → {}\n", show::name(&command.command)))
@@ -82,12 +117,12 @@ fn page(names: &[String], traffic: &Traffic, report: &Report, commands: &[Comman
             parts.push(text + &closer(part));
         }
     };
-    add(protocols(traffic), "protocols");
-    add(conversations(traffic), "conversations");
-    add(hosts(traffic), "hosts");
-    add(connections(&traffic.tcp), "connections");
+    add(protocols(traffic, extent), "protocols");
+    add(conversations(traffic, extent), "conversations");
+    add(hosts(traffic, extent), "hosts");
+    add(connections(&traffic.tcp) + &failing_servers(&traffic.tcp, extent), "connections");
     add(retransmissions(&traffic.tcp), "retransmissions");
-    add(dns(&traffic.dns), "dns");
+    add(dns(&traffic.dns, extent), "dns");
     add(format!("Complete?\n{}", labelled("verify", &traffic.verify.verdict)), "verify");
     parts.join("\n")
 }
@@ -135,9 +170,65 @@ fn order(backward: u64) -> String {
     }
 }
 
-fn protocols(traffic: &Traffic) -> String {
+/// A row of the hierarchy on the page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Line<'a> {
+    name: &'a str,
+    depth: usize,
+    packets: u64,
+    bytes: u64,
+}
+
+/// Ends the rows around others that are at `depth` or deeper.
+fn close<'a>(around: &mut Vec<(Line<'a>, bool)>, lines: &mut Vec<Line<'a>>, depth: usize) {
+    while around.len() > depth
+        && let Some((left, has_inner)) = around.pop()
+    {
+        if has_inner && left.packets > 0 {
+            lines.push(Line { name: ENDS_HERE, depth: left.depth + 1, ..left });
+        }
+    }
+}
+
+/// The rows of the hierarchy. Where a protocol has others inside it, a row after them has the packets without these, so
+/// that the rows inside it add up to it.
+fn lines(rows: &[ProtocolRow]) -> Vec<Line<'_>> {
+    let mut lines = Vec::new();
+    // The rows around the next one with what those inside leave of them; `true` if there are any.
+    let mut around: Vec<(Line<'_>, bool)> = Vec::new();
+    for ProtocolRow { name, depth, packets, bytes, .. } in rows {
+        let line = Line { name, depth: *depth, packets: *packets, bytes: *bytes };
+        close(&mut around, &mut lines, line.depth);
+        if let Some((left, has_inner)) = around.last_mut() {
+            left.packets = left.packets.saturating_sub(line.packets);
+            left.bytes = left.bytes.saturating_sub(line.bytes);
+            *has_inner = true;
+        }
+        lines.push(line);
+        around.push((line, false));
+    }
+    close(&mut around, &mut lines, 0);
+    lines
+}
+
+/// The `most` rows with the most bytes, in their order. The protocols around one are among them: they have no fewer
+/// bytes, and come before it.
+fn largest(mut lines: Vec<Line<'_>>, most: usize) -> Vec<Line<'_>> {
+    let mut places: Vec<usize> = (0..lines.len()).collect();
+    places.sort_by_key(|at| Reverse(lines[*at].bytes));
+    places.truncate(most);
+    places.sort_unstable();
+    let mut at = 0;
+    lines.retain(|_| {
+        at += 1;
+        places.binary_search(&(at - 1)).is_ok()
+    });
+    lines
+}
+
+fn protocols(traffic: &Traffic, extent: Extent) -> String {
     let share = |part: u64, all: u64| percent_bare(part as f64 / all.max(1) as f64);
-    let row = |row: &ProtocolRow| {
+    let row = |row: &Line<'_>| {
         vec![
             format!("{}{}", INDENT.repeat(2 * row.depth), row.name),
             show::count(row.packets),
@@ -148,30 +239,35 @@ fn protocols(traffic: &Traffic) -> String {
     };
     let columns =
         [("protocol", false, 0), ("packets", true, 0), ("%", true, 1), ("bytes", true, 0), ("%", true, 2)];
-    let more = traffic.protocols.len().saturating_sub(PROTOCOLS_SHOWN);
-    let rows = traffic.protocols.iter().take(PROTOCOLS_SHOWN).map(row);
-    match traffic.protocols.is_empty() {
-        true => String::new(),
-        false => {
-            let rest = rest(more as u64, more as u64, "row");
-            format!("Protocols\n{}\n{rest}", terminal_table::ranked(&columns, rows))
-        }
+    let lines = lines(&traffic.protocols);
+    let count = lines.len();
+    let shown = largest(lines, extent.rows(PROTOCOLS_SHOWN));
+    if shown.is_empty() {
+        return String::new();
     }
+    let more = (count - shown.len()) as u64;
+    let table = terminal_table::ranked(&columns, shown.iter().map(row), extent.columns);
+    format!("Protocols\n{table}\n{}", rest(more, more, "row"))
 }
 
-/// A line on `more` rows that are not shown, of which JSON has `listed`.
+/// A line on `more` rows that are not shown, of which `listed` are in a list.
 fn rest(more: u64, listed: u64, noun: &str) -> String {
-    let of_json = match listed < more {
-        true => format!("{} of them", show::count(listed)),
-        false => "all".to_owned(),
-    };
     match more {
         0 => String::new(),
-        more => format!("  {}; --json has {of_json}\n", show::number_of(more, &format!("more {noun}"))),
+        more => format!("  {}{}\n", show::number_of(more, &format!("more {noun}")), way(more, listed)),
     }
 }
 
-fn conversations(traffic: &Traffic) -> String {
+/// The way to `more` rows that are not shown, of which `listed` are in a list.
+fn way(more: u64, listed: u64) -> String {
+    match listed {
+        0 => ", which no list has".to_owned(),
+        listed if listed < more => format!("; --top 0 lists {} of them", show::count(listed)),
+        _ => "; --top 0 lists all".to_owned(),
+    }
+}
+
+fn conversations(traffic: &Traffic, extent: Extent) -> String {
     let all = &traffic.conversations;
     let row = |row: &Conversation| {
         let [packets, there, back] = [row.packets, row.a_to_b.packets, row.b_to_a.packets].map(show::count);
@@ -195,34 +291,35 @@ fn conversations(traffic: &Traffic) -> String {
         ("bytes →", true, 1),
         ("bytes ←", true, 1),
     ];
-    let shown = &all.rows[..all.rows.len().min(ROWS_SHOWN)];
+    let (shown, listed) = all.rows.split_at(all.rows.len().min(extent.rows(ROWS_SHOWN)));
     if shown.is_empty() {
         return String::new();
     }
     let mut others = all.others;
-    for row in &all.rows[shown.len()..] {
+    for row in listed {
         (others.packets, others.bytes) = (others.packets + row.packets, others.bytes + row.bytes);
     }
-    let table = terminal_table::ranked(&columns, shown.iter().map(row));
-    let more = all.count - shown.len() as u64;
+    let table = terminal_table::ranked(&columns, shown.iter().map(row), extent.columns);
+    let more = [all.count - shown.len() as u64, listed.len() as u64];
     format!("Conversations by IP address\n{table}\n{}", others_words(more, others, all.untracked))
 }
 
-/// A line on conversations that are not shown.
-fn others_words(more: u64, others: PacketCount, untracked: PacketCount) -> String {
+/// A line on `more` conversations that are not shown, of which `listed` are in the list.
+fn others_words([more, listed]: [u64; 2], others: PacketCount, untracked: PacketCount) -> String {
     if others.packets == 0 {
         return String::new();
     }
+    let way = if more == 0 { String::new() } else { way(more, listed) };
     let (count, bytes) = (show::number_of(more, "other"), show::bytes(others.bytes));
     let packets = |of: PacketCount| show::number_of(of.packets, "packet");
     let lacking = match untracked.packets {
         0 => String::new(),
         _ => format!("; {} of conversations beyond the limit", packets(untracked)),
     };
-    format!("  {count}: {}, {bytes}{lacking}\n", packets(others))
+    format!("  {count}: {}, {bytes}{lacking}{way}\n", packets(others))
 }
 
-fn hosts(traffic: &Traffic) -> String {
+fn hosts(traffic: &Traffic, extent: Extent) -> String {
     let row = |row: &Host| {
         let [packets, sent, received] =
             [row.packets, row.sent.packets, row.received.packets].map(show::count);
@@ -241,8 +338,8 @@ fn hosts(traffic: &Traffic) -> String {
     if hosts.rows.is_empty() {
         return String::new();
     }
-    let shown = hosts.rows.len().min(ROWS_SHOWN);
-    let table = terminal_table::ranked(&columns, hosts.rows[..shown].iter().map(row));
+    let shown = hosts.rows.len().min(extent.rows(ROWS_SHOWN));
+    let table = terminal_table::ranked(&columns, hosts.rows[..shown].iter().map(row), extent.columns);
     let listed = (hosts.rows.len() - shown) as u64;
     format!("Hosts\n{table}\n{}", rest(hosts.count - shown as u64, listed, "host"))
 }
@@ -267,7 +364,7 @@ fn connections(tcp: &TcpTraffic) -> String {
     text += &labelled("repeated", &unless_zero(tcp.repeated_syns, "SYN"));
     text += &labelled("missing", &syn_acks_missing(tcp));
     text += &labelled("RTT", &times(&tcp.rtt_ns, "from SYN to SYN-ACK"));
-    text + &failing_servers(tcp)
+    text
 }
 
 /// The answers that later packets show, and that the capture lacks.
@@ -282,9 +379,9 @@ fn syn_acks_missing(tcp: &TcpTraffic) -> String {
 }
 
 /// The servers that refuse or do not answer.
-fn failing_servers(tcp: &TcpTraffic) -> String {
+fn failing_servers(tcp: &TcpTraffic, extent: Extent) -> String {
     let failing: Vec<_> = tcp.servers.iter().filter(|row| row.failed() > 0).collect();
-    let shown = &failing[..failing.len().min(ROWS_SHOWN)];
+    let shown = &failing[..failing.len().min(extent.rows(ROWS_SHOWN))];
     if shown.is_empty() {
         return String::new();
     }
@@ -300,7 +397,7 @@ fn failing_servers(tcp: &TcpTraffic) -> String {
         ("unanswered", true, 0),
         ("mean RTT", true, 1),
     ];
-    let table = terminal_table::ranked(&columns, shown.iter().map(row));
+    let table = terminal_table::ranked(&columns, shown.iter().map(row), extent.columns);
     let (more, listed) = (tcp.failing_server_count - shown.len() as u64, failing.len() - shown.len());
     format!("{table}\n{}", rest(more, listed as u64, "server"))
 }
@@ -321,7 +418,7 @@ fn retransmissions(tcp: &TcpTraffic) -> String {
     if again + late == 0 { String::new() } else { format!("Retransmissions of TCP\n{}", lines.concat()) }
 }
 
-fn dns(dns: &DnsTraffic) -> String {
+fn dns(dns: &DnsTraffic, extent: Extent) -> String {
     if dns.queries + dns.unasked + dns.untracked == 0 {
         return String::new();
     }
@@ -335,12 +432,6 @@ fn dns(dns: &DnsTraffic) -> String {
     let others = dns.failures - dns.nxdomain - dns.servfail;
     let failures = [(dns.nxdomain, "NXDOMAIN"), (dns.servfail, "SERVFAIL"), (others, "of other codes")];
     let failures = show::present(failures).collect::<Vec<_>>().join(", ");
-    let names = dns.names.iter().filter(|row| !row.name.is_empty()).take(NAMES_SHOWN);
-    let names = names.map(|row| format!("{} ({}, {})", row.name, row.code, show::count(row.count)));
-    let silent = dns.servers.iter().filter(|row| row.sums.unanswered > 0).take(NAMES_SHOWN).map(|row| {
-        let [unanswered, queries] = [row.sums.unanswered, row.sums.queries].map(show::count);
-        format!("{} ({unanswered} of {queries})", row.server)
-    });
     let strays = match dns.unasked {
         0 => String::new(),
         count => format!("{} without a query", show::number_of(count, "answer")),
@@ -352,10 +443,40 @@ fn dns(dns: &DnsTraffic) -> String {
         labelled("strays", &strays),
         labelled("response", &times(&dns.response_ns, "from query to answer")),
         labelled("failures", &failures),
-        labelled("names", &names.collect::<Vec<_>>().join(", ")),
-        labelled("unanswered", &silent.collect::<Vec<_>>().join(", ")),
+        labelled("names", &failing_names(dns, extent)),
+        labelled("unanswered", &silent_servers(dns, extent)),
     ]
     .concat()
+}
+
+/// The names that failed most often, and the number of the others.
+fn failing_names(dns: &DnsTraffic, extent: Extent) -> String {
+    let named: Vec<_> = dns.names.iter().filter(|row| !row.name.is_empty()).collect();
+    let unlisted = dns.name_count.saturating_sub(dns.names.len() as u64);
+    let words = |row: &&FailedName| format!("{} ({}, {})", row.name, row.code, show::count(row.count));
+    line_of(named.iter().map(words), unlisted, extent)
+}
+
+/// The servers with the most unanswered queries, and the number of the others.
+fn silent_servers(dns: &DnsTraffic, extent: Extent) -> String {
+    let silent = dns.servers.iter().filter(|row| row.sums.unanswered > 0).map(|row| {
+        let [unanswered, queries] = [row.sums.unanswered, row.sums.queries].map(show::count);
+        format!("{} ({unanswered} of {queries})", row.server)
+    });
+    line_of(silent, 0, extent)
+}
+
+/// The first items in a line, and the number of the others, of which `unlisted` are in no list.
+fn line_of(items: impl Iterator<Item = String>, unlisted: u64, extent: Extent) -> String {
+    let mut items: Vec<String> = items.collect();
+    let listed = items.len().saturating_sub(extent.rows(NAMES_SHOWN));
+    items.truncate(items.len() - listed);
+    let more = listed as u64 + unlisted;
+    let others = match more {
+        0 => String::new(),
+        more => format!("; {} more{}", show::count(more), way(more, listed as u64)),
+    };
+    items.join(", ") + &others
 }
 
 /// Quantiles of times, ns.
@@ -375,7 +496,7 @@ fn unless_zero(count: u64, noun: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quaff::traffic::{Attempts, FailedName};
+    use quaff::traffic::Attempts;
 
     fn traffic() -> Traffic {
         let mut traffic = Traffic { packets: 10, bytes: 1000, seconds: Some(2.0), ..Traffic::default() };
@@ -408,6 +529,68 @@ mod tests {
         traffic
     }
 
+    const EXTENT: Extent = Extent { top: None, columns: Columns::All };
+
+    /// The shown rows: depth, name and packets.
+    fn tree(lines: &[Line<'_>]) -> Vec<String> {
+        lines.iter().map(|line| format!("{} {} {}", line.depth, line.name, line.packets)).collect()
+    }
+
+    #[test]
+    fn the_rows_inside_a_protocol_add_up_to_it() {
+        let row = |path: &str, packets: u64| ProtocolRow {
+            path: path.to_owned(),
+            name: path.rsplit(':').next().unwrap_or_default().to_owned(),
+            depth: path.matches(':').count(),
+            packets,
+            bytes: 100 * packets,
+        };
+        let rows = [
+            row("eth", 20),
+            row("eth:ip", 17),
+            row("eth:ip:tcp", 12),
+            row("eth:ip:tcp:tls", 3),
+            row("eth:ip:tcp:http", 2),
+            row("eth:ip:udp", 5),
+            row("eth:arp", 2),
+            row("others", 1),
+        ];
+        let lines = lines(&rows);
+        let expected = [
+            "0 eth 20",
+            "1 ip 17",
+            "2 tcp 12",
+            "3 tls 3",
+            "3 http 2",
+            "3 (ends here) 7",
+            "2 udp 5",
+            "1 arp 2",
+            "1 (ends here) 1",
+            "0 others 1",
+        ];
+        assert_eq!(tree(&lines), expected);
+        assert_eq!(lines[5].bytes, 700);
+        // The largest ones, below those around them.
+        let expected = ["0 eth 20", "1 ip 17", "2 tcp 12", "3 (ends here) 7"];
+        assert_eq!(tree(&largest(lines.clone(), 4)), expected);
+        assert_eq!(largest(lines.clone(), usize::MAX), lines);
+    }
+
+    #[test]
+    fn a_list_that_is_cut_has_the_number_of_the_others() {
+        let mut dns =
+            DnsTraffic { queries: 9, failures: 9, nxdomain: 9, name_count: 7, ..DnsTraffic::default() };
+        let name = |name: &str| FailedName { name: name.into(), code: "NXDOMAIN".into(), count: 1 };
+        dns.names = ["a", "", "b", "c", "d", "e"].map(name).to_vec();
+        let of = |top| failing_names(&dns, Extent { top, ..EXTENT });
+        assert!(of(None).ends_with("c (NXDOMAIN, 1); 3 more; --top 0 lists 2 of them"), "{}", of(None));
+        assert!(of(Some(1)).ends_with("a (NXDOMAIN, 1); 5 more; --top 0 lists 4 of them"), "{}", of(Some(1)));
+        assert!(of(Some(0)).ends_with("e (NXDOMAIN, 1); 1 more, which no list has"), "{}", of(Some(0)));
+        dns.name_count = 6;
+        let whole = failing_names(&dns, Extent { top: Some(5), ..EXTENT });
+        assert!(whole.ends_with("e (NXDOMAIN, 1)"), "{whole}");
+    }
+
     #[test]
     fn each_part_has_the_command_that_looks_closer() {
         let mut traffic = traffic();
@@ -417,7 +600,7 @@ mod tests {
         traffic.dns.names =
             vec![FailedName { name: "wpad.\u{1b}x".into(), code: "NXDOMAIN".into(), count: 1 }];
         let commands = Closer::new(&["a b.pcap".into()], false).commands(&traffic);
-        let text = page(&["a b.pcap".into()], &traffic, &Report::default(), &commands);
+        let text = page(&["a b.pcap".into()], &traffic, &Report::default(), &commands, EXTENT);
         let expected = "  → quaff capture --read 'a b.pcap' -f 'host 10.0.0.2 and tcp port 81' --print\n";
         assert!(text.contains(expected) && text.contains("  → quaff verify 'a b.pcap'\n"), "{text}");
         assert!(text.contains("3: 1 answered, 2 refused") && text.contains("1 NXDOMAIN"), "{text}");
@@ -431,20 +614,22 @@ mod tests {
     fn a_file_without_packets_has_a_page_too() {
         let traffic = Traffic::default();
         let commands = Closer::new(&["-".into()], false).commands(&traffic);
-        let text = page(&["-".into()], &traffic, &Report::default(), &commands);
+        let text = page(&["-".into()], &traffic, &Report::default(), &commands, EXTENT);
         assert!(text.starts_with("-: 0 packets") && text.contains("Complete?"), "{text}");
         assert!(!text.contains('→'), "stdin cannot be read again: {text}");
     }
 
     #[test]
-    fn lines_have_the_numbers_that_json_lacks_and_no_plural_of_one() {
+    fn lines_have_the_way_to_what_is_not_shown_and_no_plural_of_one() {
         assert_eq!(rest(0, 0, "host"), "");
-        assert_eq!(rest(1, 1, "host"), "  1 more host; --json has all\n");
-        assert_eq!(rest(20_000, 9_995, "host"), "  20,000 more hosts; --json has 9,995 of them\n");
+        assert_eq!(rest(1, 1, "host"), "  1 more host; --top 0 lists all\n");
+        assert_eq!(rest(20_000, 9_995, "host"), "  20,000 more hosts; --top 0 lists 9,995 of them\n");
+        assert_eq!(rest(10_005, 0, "host"), "  10,005 more hosts, which no list has\n");
         let count = |packets| PacketCount { packets, bytes: 60 };
-        assert_eq!(others_words(1, count(1), count(0)), "  1 other: 1 packet, 60 B\n");
-        let words = "  2 others: 9 packets, 60 B; 1 packet of conversations beyond the limit\n";
-        assert_eq!(others_words(2, count(9), count(1)), words);
+        let words = "  1 other: 1 packet, 60 B; --top 0 lists all\n";
+        assert_eq!(others_words([1, 1], count(1), count(0)), words);
+        let words = "  0 others: 9 packets, 60 B; 1 packet of conversations beyond the limit\n";
+        assert_eq!(others_words([0, 0], count(9), count(1)), words);
         assert_eq!(
             [unless_zero(0, "query"), unless_zero(1, "query"), unless_zero(2, "query")],
             ["", "1 query", "2 queries"]
@@ -456,7 +641,7 @@ mod tests {
         let mut traffic = Traffic::default();
         (traffic.dns.queries, traffic.dns.answered, traffic.dns.unanswered) = (21, 20, 1);
         (traffic.dns.repeated, traffic.dns.unasked) = (1, 3);
-        let text = dns(&traffic.dns);
+        let text = dns(&traffic.dns, EXTENT);
         for line in ["queries     21: 20 answered, 1 unanswered\n", "repeated    1 query\n"] {
             assert!(text.contains(line), "{text}");
         }

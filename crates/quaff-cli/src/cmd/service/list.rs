@@ -3,7 +3,7 @@
 use crate::exit::Exit;
 use crate::shell::ReportArgs;
 use crate::show::{self, Stream};
-use crate::terminal_table::{about, ranked};
+use crate::terminal_table::{Columns, about, ranked};
 use quaff_bench::experiment::PlanFile as _;
 use quaff_bench::service::plan::Plan;
 use serde::Serialize;
@@ -42,7 +42,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     });
     let columns =
         [("preset", false, 0), ("takes about", false, 1), ("--short", false, 2), ("what it tests", false, 0)];
-    show::print(&ranked(&columns, words));
+    show::print(&ranked(&columns, words, Columns::Fitting(None)));
     Ok(Exit::Done)
 }
 

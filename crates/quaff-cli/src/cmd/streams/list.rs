@@ -3,10 +3,10 @@
 use super::input::RuleArgs;
 use super::report::{self, Place};
 use crate::exit::Exit;
-use crate::flags::{FileArgs, FilteredArgs, Given, GrepArg, NoSandboxArg, UtcArg, of};
+use crate::flags::{FileArgs, FilteredArgs, Given, GrepArg, NoSandboxArg, UtcArg, WideArg, of};
 use crate::shell::{self, ONLY_ERRORS, ReportArgs, WatchArgs};
 use crate::show::{self, Stream, name};
-use crate::terminal_table;
+use crate::terminal_table::{self, Columns};
 use anyhow::ensure;
 use quaff::format;
 use quaff::plan::SandboxPlan;
@@ -21,10 +21,10 @@ use std::path::PathBuf;
 
 /// List the TCP connections and UDP conversations of capture files
 ///
-/// One row each, in the order of their first packets: number, ends, start, bytes of payload from each side, application
-/// and host, bytes that are missing, and how it ended. UDP conversations have numbers of their own, with a u before
-/// them. 'quaff streams follow' prints the one with a number, with the same files in the same order and the same
-/// filters. With --grep only those that match are listed, with their numbers among all.
+/// One row each, in the order of their first packets: number, ends, bytes of payload from each side, bytes that are
+/// missing, how it ended, start and duration, application and host. UDP conversations have numbers of their own, with
+/// a u before them. 'quaff streams follow' prints the one with a number, with the same files in the same order and the
+/// same filters. With --grep only those that match are listed, with their numbers among all.
 ///
 /// Exit status: 0 nothing is missing; 1 bytes are missing, or an input file is damaged; 2 it failed.
 #[derive(Debug, clap::Args)]
@@ -48,6 +48,8 @@ pub(super) struct Args {
     no_sandbox: NoSandboxArg,
     #[command(flatten)]
     report: ReportArgs,
+    #[command(flatten)]
+    wide: WideArg,
     #[command(flatten)]
     _utc: UtcArg,
     #[command(flatten)]
@@ -77,17 +79,20 @@ const PAGE_ROWS: usize = 10_000;
 const BUFFER_BYTES: usize = 64 << 10;
 
 /// Heading of a column, whether it holds numbers, and its rank: the highest is left out first where there is no room.
+/// The longest texts are last: they make no other row wide.
 const COLUMNS: [(&str, bool, usize); 9] = [
     ("number", true, 0),
     ("connection", false, 0),
     ("from client", true, 1),
     ("from server", true, 1),
-    ("application", false, 2),
+    ("missing", true, 2),
     ("ended", false, 3),
-    ("start", false, 4),
-    ("missing", true, 5),
+    ("start", false, 5),
     ("lasted", true, 6),
+    (APPLICATION, false, 4),
 ];
+/// The column of names, which may be cut.
+const APPLICATION: &str = "application";
 /// The column of --grep.
 const MATCH: (&str, bool, usize) = ("match", false, 0);
 
@@ -105,7 +110,12 @@ impl Args {
     fn plan(&self) -> anyhow::Result<StreamsPlan> {
         let rows: Box<dyn RowSink + Send> = match self.report.json {
             true => Box::new(JsonLines::default()),
-            false => Box::new(Pages { has_pattern: self.grep.is_some(), ..Pages::default() }),
+            false => Box::new(Pages {
+                rows: Vec::new(),
+                is_begun: false,
+                has_pattern: self.grep.is_some(),
+                columns: Columns::wide(*self.wide),
+            }),
         };
         Ok(StreamsPlan {
             input: self.packets.plan(self.input.find(&[])?),
@@ -170,20 +180,22 @@ impl Args {
 const FILES_SHOWN: usize = 4;
 
 /// Rows as tables.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Pages {
     rows: Vec<Vec<String>>,
     is_begun: bool,
     /// Each row has a match.
     has_pattern: bool,
+    columns: Columns,
 }
 
 impl Pages {
     fn print(&mut self) {
         if !self.rows.is_empty() {
             let rows = std::mem::take(&mut self.rows).into_iter();
-            let columns: Vec<_> = COLUMNS.into_iter().chain(self.has_pattern.then_some(MATCH)).collect();
-            show::print(&terminal_table::listed(&columns, rows, !self.is_begun));
+            let heads: Vec<_> = COLUMNS.into_iter().chain(self.has_pattern.then_some(MATCH)).collect();
+            let table = terminal_table::listed((&heads, &[APPLICATION]), rows, !self.is_begun, self.columns);
+            show::print(&table);
             self.is_begun = true;
         }
     }
@@ -217,11 +229,11 @@ fn cells(row: &StreamRow) -> Vec<String> {
         format!("{} {client} → {server}", row.protocol).replace(' ', "\u{a0}"),
         show::bytes(row.from_client.bytes),
         show::bytes(row.from_server.bytes),
-        name(&words.into_iter().flatten().collect::<Vec<_>>().join(" ")).into_owned(),
+        if missing > 0 { show::bytes(missing) } else { String::new() },
         row.ended.into(),
         start(row.first_ns),
-        if missing > 0 { show::bytes(missing) } else { String::new() },
         format::span(lasted_ns as f64 / 1e9),
+        name(&words.into_iter().flatten().collect::<Vec<_>>().join(" ")).into_owned(),
     ]
 }
 
@@ -305,11 +317,11 @@ mod tests {
             "udp\u{a0}10.0.0.1:4711\u{a0}→\u{a0}[fd00::1]:443",
             "2.00 KiB",
             "0 B",
-            "quic a.example\u{fffd}[2J",
+            "7 B",
             "open",
             &start(1_700_000_000_123_456_789),
-            "7 B",
             "42 s",
+            "quic a.example\u{fffd}[2J",
         ];
         assert_eq!(cells(&row), expected);
         assert_eq!(expected.len(), COLUMNS.len());

@@ -3,8 +3,9 @@
 use super::numbers::number_words;
 use super::tcp::{flow_words, loss_words, network_words};
 use crate::show::{self, name};
+use crate::terminal_table::column;
 use quaff::format::percent_fine;
-use quaff_bench::report::{Column, Row, Table, TimePage, TimePanel, TimeUnit};
+use quaff_bench::report::{Row, Table, TimePage, TimePanel, TimeUnit};
 use quaff_file::verify::Report;
 use quaff_stream::loss::Interval;
 use std::path::PathBuf;
@@ -101,10 +102,6 @@ fn findings(report: &Report) -> Vec<String> {
 fn warnings(report: &Report) -> Vec<String> {
     let reasons = report.outcome.reasons.iter().map(|reason| format!("{}.", name(reason)));
     reasons.chain(report.outcome.notes.iter().map(|note| name(note).into_owned())).collect()
-}
-
-fn column(head: &str, right: bool, rank: usize) -> Column {
-    Column { group: String::new(), head: head.to_owned(), right, rank }
 }
 
 fn row(cells: Vec<String>) -> Row {

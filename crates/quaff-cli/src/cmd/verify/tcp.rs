@@ -24,7 +24,7 @@ pub(super) fn print(out: &mut impl Write, tcp: &Tcp) -> Result {
             line(out, "  worst", &worst_words(loss, interval))?;
         }
         if loss.syns_unseen > 0 {
-            let words = "SYN or SYN-ACK not captured, though both ends of its connection have named it";
+            let words = "without SYN or SYN-ACK, although both ends continued after it";
             row(out, "handshakes", loss.syns_unseen, words)?;
         }
         line(out, "network", &network_words(loss))?;
@@ -115,6 +115,7 @@ fn aside_words(loss: &LossReport) -> String {
     parts.extend(show::present([
         (loss.bare, "directions without any of their data"),
         (loss.copied, "directions with copies"),
+        (loss.syns_set_aside, "connections without SYN or SYN-ACK, which a filter may have removed"),
         (loss.fins_unseen, "FINs not captured"),
         (loss.jumps, "leaps of sequence numbers"),
         (loss.leaps_confirmed, "leaps that both ends name"),

@@ -6,11 +6,11 @@ use crate::cmd::flows::sums::{
     GroupsJson, Rates, SumJson, by_name, columns, dense, heading, recorded_by, together,
 };
 use crate::show::{self, Stream, name};
-use crate::terminal_table;
+use crate::terminal_table::{self, Columns};
 use quaff::flows::FlowReport;
 use quaff::format;
 use quaff::tally::Verdict;
-use quaff_bench::report::{Column, LINES_MAX, Row, Table, TimePage, TimePanel, TimeUnit};
+use quaff_bench::report::{LINES_MAX, Row, Table, TimePage, TimePanel, TimeUnit};
 use quaff_file::moment;
 use quaff_file::read::GONE;
 use quaff_flow::summary::{By, Cell, Query, Ranked, Summary};
@@ -119,14 +119,14 @@ impl Shown<'_> {
     pub(super) fn text(&self) -> String {
         let mut text: String =
             self.opening().map(|words| terminal_table::wrapped("", &words) + "\n").collect();
+        let columns = Columns::wide(*self.args.wide);
+        let mut add =
+            |table: &Table| text += &format!("\n{}\n", terminal_table::report_table(table, columns));
         for by in self.args.properties() {
-            text += &format!(
-                "\n{}\n",
-                terminal_table::report_table(&unbroken(self.table(by, &self.ranked(by))), false)
-            );
+            add(&unbroken(self.table(by, &self.ranked(by))));
         }
         if self.args.over.is_some() {
-            text += &format!("\n{}\n", terminal_table::report_table(&self.over_time(), false));
+            add(&self.over_time());
         }
         text
     }
@@ -173,16 +173,10 @@ impl Shown<'_> {
             is_total: at >= ranked.rows.len(),
             cells: columns.iter().map(|column| printable(&(column.cell)(row, self.rates()))).collect(),
         };
-        let head = |column: &super::super::sums::Column| Column {
-            group: String::new(),
-            head: column.head.to_owned(),
-            right: column.is_number(),
-            rank: column.rank,
-        };
         Table {
             title: heading(by).to_owned(),
             note: self.note(by, ranked),
-            columns: columns.iter().map(head).collect(),
+            columns: columns.iter().map(|column| column.of_table(by)).collect(),
             rows: ranked.rows.iter().chain(&ranked.rest).enumerate().map(row).collect(),
             ..Table::default()
         }
@@ -233,8 +227,7 @@ impl Shown<'_> {
             let cells = all.into_iter().chain(series.iter().map(|series| bits(series[at]))).collect();
             Row { style: None, is_total: false, cells }
         };
-        let column =
-            |head: &str, right, rank| Column { group: String::new(), head: printable(head), right, rank };
+        let column = |head: &str, right, rank| terminal_table::column(&printable(head), right, rank);
         let all = [column("time", false, 0), column("b/s", true, 0), column("pkt/s", true, 1)];
         let groups = ranked.rows.iter().map(|row| column(&row.name, true, 2));
         Table {

@@ -3,8 +3,9 @@
 use super::order::{FirstRows, Sort};
 use super::outputs::{JsonRows, Outputs, Pages, Shown, TextFile};
 use crate::cmd::flows::records::RecordsArgs;
-use crate::flags::{CsvArg, JsonlArg, NoSandboxArg, SortArg, TopArg, UtcArg, of};
+use crate::flags::{CsvArg, JsonlArg, NoSandboxArg, SortArg, TopArg, UtcArg, WideArg, of};
 use crate::shell::{QuietArgs, ReportArgs};
+use crate::terminal_table::Columns;
 use anyhow::{bail, ensure};
 use quaff_file::write::Output;
 use quaff_flow::export::TextFormat;
@@ -48,6 +49,8 @@ pub(in crate::cmd) struct Args {
     top: TopArg,
     #[command(flatten)]
     report: ReportArgs,
+    #[command(flatten)]
+    wide: WideArg,
     #[command(flatten)]
     _utc: UtcArg,
     #[command(flatten)]
@@ -144,7 +147,7 @@ impl Args {
             named.map(|(format, path)| TextFile::open(format, path)).collect::<anyhow::Result<Vec<_>>>()?;
         let shown = match (self.report.json, files.is_empty()) {
             (true, _) => Shown::Json(JsonRows::default()),
-            (false, true) => Shown::Table(Pages::default()),
+            (false, true) => Shown::Table(Pages::new(Columns::wide(*self.wide))),
             (false, false) => Shown::Nothing,
         };
         Ok(Outputs::new(shown, files))

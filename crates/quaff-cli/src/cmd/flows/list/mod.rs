@@ -85,7 +85,7 @@ fn end(args: &Args, mut lister: Lister, files: usize, report: &FlowReport) -> an
     }
     // Whoever has read enough wants no sums of what was read.
     if lister.takes_more() {
-        report::sum_up(report, args.quiet.is_set());
+        report::sum_up(report, report.flows_exported, args.quiet.is_set());
     }
     Ok(Exit::of(report))
 }

@@ -1,9 +1,9 @@
 //! The outputs of a list: tables, JSON, and files of text with the columns of `quaff flows --csv` and `--jsonl`. They
 //! choose and sort nothing.
 
-use super::rows::{COLUMNS, RowJson, cells};
+use super::rows::{COLUMNS, NAMES, RowJson, cells};
 use crate::show::{self, Stream};
-use crate::terminal_table;
+use crate::terminal_table::{self, Columns};
 use crate::written_file::WrittenFile;
 use anyhow::Context as _;
 use quaff_flow::export::{Names, Scene, Template, TextEncoder, TextFormat};
@@ -33,10 +33,11 @@ pub(super) enum Shown {
 }
 
 /// Rows as tables.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Pages {
     rows: Vec<Vec<String>>,
     is_begun: bool,
+    columns: Columns,
 }
 
 /// Rows as the list `flows` of one object of JSON, whose other fields follow at the end.
@@ -97,6 +98,10 @@ impl Outputs {
 }
 
 impl Pages {
+    pub(super) fn new(columns: Columns) -> Self {
+        Self { rows: Vec::new(), is_begun: false, columns }
+    }
+
     fn put(&mut self, row: Vec<String>) {
         self.rows.push(row);
         if self.rows.len() == PAGE_ROWS {
@@ -107,7 +112,7 @@ impl Pages {
     fn print(&mut self) {
         if !self.rows.is_empty() {
             let rows = std::mem::take(&mut self.rows).into_iter();
-            show::print(&terminal_table::listed(&COLUMNS, rows, !self.is_begun));
+            show::print(&terminal_table::listed((&COLUMNS, &NAMES), rows, !self.is_begun, self.columns));
             self.is_begun = true;
         }
     }

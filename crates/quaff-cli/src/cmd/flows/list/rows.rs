@@ -21,6 +21,8 @@ pub(super) const COLUMNS: [(&str, bool, usize); 10] = [
     ("application", false, 3),
     ("server", false, 4),
 ];
+/// The columns of names, which may be cut where there is no room.
+pub(super) const NAMES: [&str; 2] = ["application", "server"];
 
 /// The properties of a flow that the columns have.
 pub(super) const SHOWN: [By; 8] = [

@@ -1,5 +1,5 @@
-//! The inputs of reports and lists: capture files, or segments or IPFIX files of flow records, named or in folders, by their
-//! content. It reads no packet and no record.
+//! The inputs of reports and lists: capture files, or segments or IPFIX files of flow records, named or in folders, by
+//! their content. It reads no packet and no record.
 
 use crate::capture_files::{ensure_stdin_once, head, head_if_there, in_folder, is_capture};
 use crate::show::name;

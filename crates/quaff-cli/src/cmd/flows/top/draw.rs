@@ -180,7 +180,7 @@ fn length(picture: &Picture<'_>, row: &Row, width: u16) -> u16 {
     let Picture { view, ranked, rates, .. } = picture;
     let (value, largest) = match rates {
         Rates::Interval(_) => (row.means.map_or(0, |[_, mean, _]| mean), ranked.mean_10s_max),
-        Rates::Mean(_) => (row.sum.bytes, ranked.bytes_max),
+        Rates::Mean(_) | Rates::MeanOfFlows(_) => (row.sum.bytes, ranked.bytes_max),
     };
     view.bars.length(value, largest, width)
 }

@@ -14,11 +14,11 @@ use super::progress::{LOOK, Progress, progress};
 use super::report;
 use super::sums::{BY, GroupsJson, ORDERS, Rates, SumJson, columns_of_top, together};
 use crate::exit::Exit;
-use crate::flags::{CoresArg, LaneArgs, MatchArg, MeteredArgs, NoSandboxArg, SortArg, of, values};
+use crate::flags::{CoresArg, LaneArgs, MatchArg, MeteredArgs, NoSandboxArg, SortArg, WideArg, of, values};
 use crate::screen::{DRAWING, ENDING, Keyboard, Pressed, Screen};
 use crate::shell::{Part, Product, QuietArgs, ReadProgress, ReportArgs, Settings, Shell};
 use crate::show::{self, Stream};
-use crate::terminal_table;
+use crate::terminal_table::{self, Columns};
 use crate::units::{self, choice};
 use anyhow::ensure;
 use bars::{BARS, Bars};
@@ -54,6 +54,7 @@ use view::{Effect, Extent, View};
 #[command(
     after_help = EXAMPLES,
     mut_args(of("json", |arg| arg.requires("once"))),
+    mut_args(of("wide", |arg| arg.requires("once"))),
     mut_args(of("sort", |arg| arg.default_value("rate"))),
     mut_args(of("quiet", |arg| arg.requires("once").help("Print nothing but the table and errors")))
 )]
@@ -100,6 +101,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     report: ReportArgs,
     #[command(flatten)]
+    wide: WideArg,
+    #[command(flatten)]
     quiet: QuietArgs,
 
     #[command(flatten)]
@@ -123,7 +126,7 @@ Examples:
 const SNAPLEN_LIVE: u32 = 1600;
 /// Shortest interval of a screen: a shorter one is not seen, and has a value of each piece of a flow in it.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
-/// Longest piece of a flow, as long as the seconds of which means are. A shorter one is half an interval.
+/// Longest piece of a flow: a second, the unit of the means. A shorter one is half an interval.
 const PIECE_MAX: Duration = Duration::from_secs(1);
 /// Shortest piece: each costs a record.
 const PIECE_MIN: Duration = Duration::from_millis(50);
@@ -245,23 +248,23 @@ fn once(args: &Args, plan: FlowsPlan, summary: &Shared) -> anyhow::Result<Exit> 
             let total = summary.total().0.into();
             show::json(Stream::Stdout, &OnceJson { seconds, total, groups })?;
         }
-        false => show::print(&table(&view, &ranked, rates)),
+        false => show::print(&table(&view, &ranked, rates, Columns::wide(*args.wide))),
     }
     report::sum_up(&report, summary.total().0.flows, args.quiet.is_set());
     Ok(Exit::of(&report))
 }
 
 /// The rows as a table.
-fn table(view: &View, ranked: &Ranked, rates: Rates) -> String {
+fn table(view: &View, ranked: &Ranked, rates: Rates, shown: Columns) -> String {
     let columns = columns_of_top(view.by, view.order);
-    let heads: Vec<_> = columns.iter().map(|column| (column.head, column.is_number(), column.rank)).collect();
+    let heads = columns.iter().map(|column| column.of_table(view.by)).collect();
     let rows = ranked.rows.iter().chain(&ranked.others);
     let cells = |row: &Row| -> Vec<String> {
         let mut cells: Vec<_> = columns.iter().map(|column| (column.cell)(row, rates)).collect();
         cells[0] = together(&cells[0]);
         cells
     };
-    terminal_table::ranked(&heads, rows.map(cells))
+    terminal_table::of_columns(heads, rows.map(cells), shown)
 }
 
 fn query(view: &View, page: usize, at: Option<u64>) -> Query<'_> {
