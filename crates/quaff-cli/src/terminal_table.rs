@@ -1,6 +1,6 @@
-//! Tables and paragraphs that fit the terminal, or `COLUMNS` without one. Where a table is too wide, names are cut, then
-//! columns are left out and named in a line below it. Without a terminal and `COLUMNS` nothing is cut or left out: a
-//! program may read it.
+//! Tables and paragraphs that fit the terminal, or `COLUMNS` without one. Where a table is too wide, names are cut,
+//! then columns are left out and named in a line below it. Without a terminal and `COLUMNS` nothing is cut or left out:
+//! a program may read it.
 
 use crate::show;
 use comfy_table::{

@@ -34,6 +34,7 @@ pub enum Presence {
     Absent,
     /// The other end acknowledges segments that were not captured.
     Acknowledged,
+    /// At least one segment, which is no reset.
     Captured,
 }
 

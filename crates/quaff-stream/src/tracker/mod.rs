@@ -280,7 +280,9 @@ impl Tracker {
         let attempt = attempt.filter(|attempt| takes(segment, sender, attempt));
         let first_ns = attempt.map_or(segment.time_ns, |attempt| attempt.time_ns);
         self.end(place, segment.time_ns, Some(CloseReason::Reused), sink);
-        let place = self.begin(key, key.client(sender, segment.flags), first_ns, sink);
+        let (opener, flags) =
+            attempt.map_or((sender, segment.flags), |attempt| (attempt.sender, attempt.flags));
+        let place = self.begin(key, key.client(opener, flags), first_ns, sink);
         if let Some(attempt) = attempt {
             let _ = self.feed(place, attempt.sender, &attempt.segment(), sink);
         }

@@ -11,7 +11,7 @@ pub struct Opened {
     pub number: u64,
     /// Endpoints A and B.
     pub ends: Ends,
-    /// The host that opened it, judging by its first packet ([`quaff_wire::net::initiator`]): the sender, but of an
+    /// The host that opened it, judging by its first packet ([`quaff_wire::net::initiator()`]): the sender, but of an
     /// answer the receiver.
     pub client: Sender,
     /// Time of the first packet, ns since 1970.

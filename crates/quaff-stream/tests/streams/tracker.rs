@@ -213,6 +213,18 @@ fn ports_that_are_used_again_are_another_connection() {
     assert_eq!((last.client, all[2].closed.unwrap().syns), (Sender::A, [false, true]));
 }
 
+#[test]
+fn the_client_of_another_connection_is_the_receiver_of_its_answer_whoever_continues() {
+    let mut run = Run::new(TrackPlan::default());
+    run.open(100, 900);
+    run.server(ACK, 901, 101, "one");
+    run.server(SYN | ACK, 88_000_000, 77_000_001, "");
+    run.server(ACK, 88_000_001, 77_000_001, "two");
+    let all = run.finish();
+    let clients: Vec<_> = all.iter().filter_map(|seen| seen.opened).map(|opened| opened.client).collect();
+    assert_eq!(clients, [Sender::A; 2]);
+}
+
 /// The end of the first one is not in the capture: a SYN alone proves nothing, its answer does.
 #[test]
 fn an_answered_syn_begins_another_connection_and_a_forged_one_does_not() {

@@ -1,9 +1,10 @@
 //! The segments of a part of a file by which attempts to connect are judged: those with SYN or RST, and of all others
 //! the first one in each direction of a connection. After a SYN the next ones are first ones again.
 //!
-//! So the first segment after a SYN is among them, whatever the sizes of the parts; which later ones are depends on the
-//! sizes, and on the other connections: this is a cache, without a list of its own for those with the same place.
+//! So the first segment after a SYN is always among them. Which later ones are depends on the sizes of the parts and on
+//! other connections: this is a cache, in which directions with the same place replace each other.
 
+use super::keys::words_of;
 use quaff_wire::flow::{FlowPacket, mix};
 use quaff_wire::net::agreement::{ACK, RST, SYN};
 use std::net::IpAddr;
@@ -58,13 +59,7 @@ fn hash(addresses: [IpAddr; 2], [source, destination]: [u16; 2]) -> u64 {
     if let [IpAddr::V4(from), IpAddr::V4(to)] = addresses {
         return mix(ports, u64::from(from.to_bits()) << 32 | u64::from(to.to_bits()));
     }
-    addresses.into_iter().fold(ports, |sum, address| {
-        let bits = match address {
-            IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
-            IpAddr::V6(address) => address.to_bits(),
-        };
-        mix(mix(sum, (bits >> 64) as u64), bits as u64)
-    })
+    addresses.into_iter().flat_map(words_of).fold(ports, mix)
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 //! entered. Attempts and servers are within limits; what has no place is counted.
 //!
 //! An answer may be missing in the capture: an attempt without one is answered all the same if the first segment of
-//! the server after the SYN acknowledges it, and is one way if the first one of the client does so, and none of the
-//! server is there.
+//! the server after the SYN acknowledges it. It is one way if the first segment of the client after the SYN continues
+//! the connection, and there is none of the server.
 //!
 //! A file may have an answer shortly before its SYN, so answers without one wait for it. A copy of a SYN, which a
 //! mirror port saw twice, is none that repeats it.
@@ -490,7 +490,7 @@ mod tests {
         let found = handshakes.finish(Some(10_000 * MS));
         assert_eq!((found.attempts, fates(&found)), (4, [1, 1, 2, 0]));
         assert_eq!((found.rtt_ns.count, found.rtt_ns.max), (1, MS));
-        let expected = Attempts { attempts: 4, answered: 1, refused: 1, unanswered: 2 };
+        let expected = Attempts { attempts: 4, answered: 1, one_way: 0, refused: 1, unanswered: 2 };
         assert_eq!((found.servers[0].sums, found.servers_others), (expected, Attempts::default()));
     }
 

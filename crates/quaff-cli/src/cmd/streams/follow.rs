@@ -57,7 +57,7 @@ pub(super) struct Args {
     #[command(flatten)]
     rules: RuleArgs,
 
-    /// Print what this side sent only. The client opened the connection, or sent its first packet in FILE
+    /// Print what this side sent only. The client opened the connection, as far as FILE shows
     #[arg(long, value_name = "SIDE", value_parser = choice(SIDES), help_heading = "Output")]
     side: Option<Side>,
     /// Print bytes in hexadecimal digits too, with their offsets

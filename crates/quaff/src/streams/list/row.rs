@@ -188,8 +188,8 @@ impl Listed {
     }
 }
 
-/// The end of a connection whose client and server ended so. `answer` is what was captured of the server, if the SYN of
-/// the client was. A reset was the server's, if there was one and `is_by_server`.
+/// The end of a connection whose client and server ended so. `answer` is the presence of the server, if the SYN of the
+/// client was captured. A reset was the server's, if there was one and `is_by_server`.
 fn ended(
     ends: [Option<EndReason>; 2],
     answer: Option<Presence>,
