@@ -178,13 +178,15 @@ pub(crate) fn recorded(input: &InputTally) -> Option<String> {
     (drops > 0).then(|| clause(drops, "packet", &words()))
 }
 
-/// The files that record drops; of several, the one with the most. It may have given no packet.
+/// The files that record drops; of several, the one with the most. It need not have a packet in the output.
 fn recorders(input: &InputTally) -> String {
     let files = &input.drops_of_files;
     match files.iter().max_by_key(|(_, drops)| *drops).filter(|_| input.files > 1) {
         None => "the files record".to_owned(),
         Some((name, _)) if files.len() == 1 => format!("{name} records"),
-        Some((name, drops)) => format!("{} files record, {name} the most: {drops}", files.len()),
+        Some((name, drops)) => {
+            format!("{} files record: {name} has the most, {}", count(files.len() as u64), count(*drops))
+        }
     }
 }
 
