@@ -545,6 +545,28 @@ mod tests {
     }
 
     #[test]
+    fn of_several_files_those_that_record_drops_are_named() {
+        let of = |files: u64, drops: &[(&str, u64)]| {
+            let drops_of_files: Vec<_> =
+                drops.iter().map(|(name, drops)| ((*name).to_owned(), *drops)).collect();
+            let recorded_drops: u64 = drops_of_files.iter().map(|(_, drops)| drops).sum();
+            recorded(&InputTally { files, recorded_drops, drops_of_files, ..InputTally::default() })
+        };
+        assert_eq!(of(2, &[]), None);
+        for (files, drops, expected) in [
+            (1, &[("a", 7)][..], "7 packets were lost during the original capture, as the files record"),
+            (2, &[("a", 1)], "1 packet was lost during the original capture, as a records"),
+            (
+                3,
+                &[("a", 7), ("b", 2000)],
+                "2,007 packets were lost during the original capture, as 2 files record: b has the most, 2,000",
+            ),
+        ] {
+            assert_eq!(of(files, drops).as_deref(), Some(expected));
+        }
+    }
+
+    #[test]
     fn a_counted_loss_is_lossy_and_a_failure_alone_is_unknown() {
         let none = Reasons::default();
         assert_eq!(Verdict::new(false, &none, false), Lossless);
