@@ -1,5 +1,6 @@
 //! Answers to words, letters and options of other programs, or of other commands: here they have what to type in their
-//! place. The parser alone would name what is spelled alike. It reads nothing but whether a file of that name is there.
+//! place. The parser alone would name what is spelled alike. It opens no file: it looks whether one has the name of a
+//! word.
 
 use crate::show;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -12,7 +13,7 @@ const COMMANDS: [(&str, &str); 25] = [
     ("report nfdump rwstats", "'quaff flows report FILE' sums flows up by any fields"),
     (
         "follow",
-        "'quaff streams follow FILE N' prints what connection N said, by the numbers of 'quaff streams list FILE'",
+        "'quaff streams follow FILE N' prints connection N, and 'quaff streams list FILE' has the numbers",
     ),
     (
         "extract objects tcpflow foremost",
@@ -26,14 +27,14 @@ const COMMANDS: [(&str, &str); 25] = [
     (
         "convert editcap edit cut slice trim save",
         "'quaff capture FILE -w OUT' copies packets: --from, --to, --snaplen and others choose and change them, and the \
-         end of OUT (.pcap, .pcapng, .zst) is the format",
+         suffix of OUT (.pcap, .pcapng, .zst) sets the format",
     ),
-    ("filter select", "'quaff capture FILE EXPR -w OUT' keeps the packets of a tcpdump expression"),
+    ("filter select", "'quaff capture FILE EXPR -w OUT' keeps the packets that match a tcpdump expression"),
     ("dedup deduplicate", "'quaff capture FILE --dedup -w OUT' drops repeated packets"),
     ("anonymize anonymise", "'quaff replay FILE --seed N -w OUT' gives the packets other addresses"),
     (
         "record dump dumpcap log",
-        "'quaff capture -i IF -w FILE' records, 'quaff capture -i IF --dir DIR' without end",
+        "'quaff capture -i IF -w FILE' records into a file, 'quaff capture -i IF --dir DIR' into a folder of files",
     ),
     ("sniff watch listen monitor tcpdump", "'quaff capture -i IF' prints the packets of an interface"),
     (
@@ -42,7 +43,7 @@ const COMMANDS: [(&str, &str); 25] = [
     ),
     (
         "tshark decode dissect fields",
-        "tshark takes packets apart: 'quaff capture -i IF -w - | tshark -r -', with -Y and -T for tshark",
+        "packets are dissected by tshark: 'quaff capture -i IF -w - | tshark -r -', which takes its -Y and -T",
     ),
     (
         "summary summarize stat stats statistics analyze analyse capinfos describe traffic hierarchy protocols",
@@ -71,9 +72,10 @@ const COMMANDS: [(&str, &str); 25] = [
 
 const CAPTURERS: &str = "tcpdump or dumpcap";
 const ALL_PROGRAMS: &str = "tcpdump, dumpcap or tshark";
-const DISSECTOR: &str = "tshark, which takes packets apart";
+const DISSECTOR: &str = "tshark, which dissects packets";
 
-/// Letters and options of other programs that mean nothing to `quaff capture`, their program, and what does the same.
+/// Letters and options of other programs that mean nothing to `quaff capture`: each with its program, and what does the
+/// same here.
 const OF_CAPTURE: [(&str, &str, &str); 30] = [
     ("-B", CAPTURERS, RING),
     ("--buffer-size", CAPTURERS, RING),
@@ -90,17 +92,13 @@ const OF_CAPTURE: [(&str, &str, &str); 30] = [
         CAPTURERS,
         "signatures of TCP (RFC 2385) are not checked: 'quaff capture … -w - | tcpdump -r - -M SECRET'",
     ),
-    ("-m", CAPTURERS, "MIBs are for tcpdump alone: 'quaff capture … -w - | tcpdump -r - -m FILE'"),
+    ("-m", CAPTURERS, "only tcpdump itself loads MIBs: 'quaff capture … -w - | tcpdump -r - -m FILE'"),
     (
         "-O",
         ALL_PROGRAMS,
         "--dump-filter shows the filter, whose code is always optimized; for tshark's -O: -w - | tshark -r - -O …",
     ),
-    (
-        "-o",
-        "tshark, which has settings",
-        "-w FILE writes to FILE; for tshark's settings: -w - | tshark -r - -o …",
-    ),
+    ("-o", "tshark", "-w FILE names the output; for tshark's preferences: -w - | tshark -r - -o …"),
     ("-P", CAPTURERS, "--format pcap, or a name that ends in .pcap, is the older format"),
     ("-Q", CAPTURERS, INCOMING),
     ("--direction", CAPTURERS, INCOMING),
@@ -108,12 +106,12 @@ const OF_CAPTURE: [(&str, &str, &str); 30] = [
     (
         "-T",
         "tcpdump or tshark",
-        "the program that takes packets apart gets them: 'quaff capture … -w - | tshark -r - -T …'",
+        "type it to the program that dissects the packets: 'quaff capture … -w - | tshark -r - -T …'",
     ),
     (
         "-u",
         CAPTURERS,
-        "handles of NFS are printed by tcpdump alone: 'quaff capture … -w - | tcpdump -r - -u'",
+        "only tcpdump itself prints undecoded NFS handles: 'quaff capture … -w - | tcpdump -r - -u'",
     ),
     ("-V", CAPTURERS, "-r FILE reads a file, and may be repeated"),
     ("-Y", DISSECTOR, DISPLAY),
@@ -137,11 +135,11 @@ const OF_CAPTURE: [(&str, &str, &str); 30] = [
 const RING: &str = "--ring SIZE is the kernel's ring, --buffer SIZE the memory between it and the disk";
 const INCOMING: &str = "--incoming captures only packets that arrive";
 const LINK_TYPES: &str =
-    "an interface has one link type, which 'quaff interfaces' and 'quaff info FILE' show";
-const DISPLAY: &str = "an expression of tcpdump chooses packets, and a display filter is for tshark: 'quaff capture … -w - | tshark -r - -Y …'";
+    "an interface has one link type, which 'quaff interfaces --json' and 'quaff info FILE' show";
+const DISPLAY: &str = "a tcpdump expression selects packets, and display filters are tshark's: 'quaff capture … -w - | tshark -r - -Y …'";
 const USER: &str = "--user NAME drops privileges to NAME";
 
-/// Options of a capture, which are typed without a command.
+/// Options of a capture that users type without a command.
 const WITHOUT_COMMAND: [&str; 4] = ["-i", "-r", "-w", "-n"];
 
 /// The same as [`OF_CAPTURE`], of `quaff replay`.
@@ -151,7 +149,7 @@ const OF_REPLAY: [(&str, &str, &str); 6] = [
     ("-l", "tcpreplay", "--loop N sends the files N times"),
     ("-M", "tcpreplay", "--mbps RATE is the rate"),
     ("-m", "tcpreplay", "-x FACTOR multiplies the speed"),
-    ("-p", "tcpreplay", "--pps RATE is the rate; 'quaff tcpreplay' takes all of its letters"),
+    ("-p", "tcpreplay", "--pps RATE is the rate; 'quaff tcpreplay' takes all letters of tcpreplay"),
 ];
 
 /// The same of `quaff flows`.

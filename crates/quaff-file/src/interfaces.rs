@@ -22,7 +22,7 @@ const TEXT_BYTES_MAX: usize = 4 << 20;
 /// Largest sum of all blocks of names, bytes, for the same reason.
 const NAMES_BYTES_MAX: usize = 4 << 20;
 
-/// The snaplen of all interfaces for tcpdump: libpcap's largest.
+/// The snaplen of all interfaces for tcpdump, which takes a single one: libpcap's largest.
 const ONE_SNAPLEN: u32 = 262_144;
 
 /// The reader of an output, which matters where interfaces come with their first packets.
@@ -192,7 +192,7 @@ impl Interfaces {
     }
 
     /// As [`declare`](Self::declare) for drops that a file records of number `id`, which may have no packet: `None` if
-    /// the reader of the output is better without such an interface.
+    /// the reader of the output may refuse such an interface.
     pub fn declare_drops(&self, id: u16) -> Option<u16> {
         let mut all = self.all();
         let linktype = |id: &u16| all.interfaces.get(usize::from(*id)).map(|interface| interface.linktype);

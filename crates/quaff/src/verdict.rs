@@ -178,13 +178,15 @@ pub(crate) fn recorded(input: &InputTally) -> Option<String> {
     (drops > 0).then(|| clause(drops, "packet", &words()))
 }
 
-/// The files that record drops; of several, the one with the most. It may have given no packet.
+/// The files that record drops; of several, the one with the most. It need not have a packet in the output.
 fn recorders(input: &InputTally) -> String {
     let files = &input.drops_of_files;
     match files.iter().max_by_key(|(_, drops)| *drops).filter(|_| input.files > 1) {
         None => "the files record".to_owned(),
         Some((name, _)) if files.len() == 1 => format!("{name} records"),
-        Some((name, drops)) => format!("{} files record, {name} the most: {drops}", files.len()),
+        Some((name, drops)) => {
+            format!("{} files record: {name} has the most, {}", count(files.len() as u64), count(*drops))
+        }
     }
 }
 
@@ -540,6 +542,28 @@ mod tests {
         let (verdict, _, reasons) = judged(&[cut, lane(0, 0, 0)], 0);
         assert_eq!((verdict, reasons.len()), (Lossy, 1));
         assert!(reasons[0].starts_with("3 packets of eth0 are cut"), "{reasons:?}");
+    }
+
+    #[test]
+    fn of_several_files_those_that_record_drops_are_named() {
+        let of = |files: u64, drops: &[(&str, u64)]| {
+            let drops_of_files: Vec<_> =
+                drops.iter().map(|(name, drops)| ((*name).to_owned(), *drops)).collect();
+            let recorded_drops: u64 = drops_of_files.iter().map(|(_, drops)| drops).sum();
+            recorded(&InputTally { files, recorded_drops, drops_of_files, ..InputTally::default() })
+        };
+        assert_eq!(of(2, &[]), None);
+        for (files, drops, expected) in [
+            (1, &[("a", 7)][..], "7 packets were lost during the original capture, as the files record"),
+            (2, &[("a", 1)], "1 packet was lost during the original capture, as a records"),
+            (
+                3,
+                &[("a", 7), ("b", 2000)],
+                "2,007 packets were lost during the original capture, as 2 files record: b has the most, 2,000",
+            ),
+        ] {
+            assert_eq!(of(files, drops).as_deref(), Some(expected));
+        }
     }
 
     #[test]

@@ -17,8 +17,8 @@ use std::process::{self, Stdio};
 /// Show the manual page of a command, or write those of all into a folder
 ///
 /// A page is shown by man(1) on a terminal; elsewhere, and where there is no man(1), its text is printed as '--help'
-/// prints it. A word that is the name of a command is one: './capture' is the folder. A folder that is made has a slash
-/// in its name, so that no misspelled command becomes one. 'make install' installs the pages; 'man quaff' and
+/// prints it. A word that is the name of a command is one: './capture' is the folder. A folder is made only for a name
+/// with a slash, so that no misspelled command becomes one. 'make install' installs the pages; 'man quaff' and
 /// 'man quaff-capture' then show them too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -73,12 +73,12 @@ fn unknown(root: &Command, words: &[PathBuf]) -> String {
     let similar = similar(root, word).map(|name| format!("'{name}' is one with a similar name, and "));
     let similar = similar.unwrap_or_default();
     format!(
-        "there is no command '{word}': {similar}'quaff --help' lists all; a folder to make has a slash in its name: \
+        "there is no command '{word}': {similar}'quaff --help' lists all; for a folder of that name type \
          'quaff man ./{word}'"
     )
 }
 
-/// The command that the parser takes for the one that is meant; the best one is its last.
+/// The command with the most similar name, if the parser finds one: the last of its suggestions.
 fn similar(root: &Command, word: &str) -> Option<String> {
     let error = root.clone().try_get_matches_from(["quaff", word]).err()?;
     match error.get(ContextKind::SuggestedSubcommand)? {

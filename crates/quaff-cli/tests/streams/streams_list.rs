@@ -270,8 +270,8 @@ fn ends_are_taken_as_other_commands_print_them() {
         (&[client, "10.0.0.53:53"], "no TCP connection between"),
         (&["1", "--nth", "2"], "--nth is for two ends"),
         (&["first"], "is not a number of 'quaff streams list'"),
-        // One end has those of it, to choose from.
-        (&[server], "is an end of 1 conversation: choose one by its number"),
+        // Of one end its conversations are listed, to choose from.
+        (&[server], "is an end of 4 conversations: choose one by its number"),
         (&[server], "     1  tcp 10.0.0.1:4711 → 10.0.0.2:80"),
         (&["10.0.0.1"], "    u1  udp 10.0.0.1:4711 → 10.0.0.53:53"),
         (&["10.0.0.9:80"], "has the end 10.0.0.9:80: see 'quaff streams list'"),
@@ -279,6 +279,11 @@ fn ends_are_taken_as_other_commands_print_them() {
         let done = quaff(&[&["follow", &input], words].concat());
         assert!(done.status.code() == Some(2) && text(&done.stderr).contains(said), "{words:?}: {done:?}");
     }
+    // With -r the first word may be an end: one alone, or that of a connection.
+    let listed = quaff(&["follow", "-r", &input, server]);
+    assert!(text(&listed.stderr).contains("is an end of 4 conversations"), "{listed:?}");
+    let printed = quaff(&["follow", "-r", &input, client, server, "--raw", "--side", "client", "-q"]);
+    assert_eq!(text(&printed.stdout), text(REQUEST), "{printed:?}");
 }
 
 #[test]

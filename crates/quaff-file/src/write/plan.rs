@@ -12,8 +12,8 @@ use std::time::Duration;
 
 /// Smallest chunk, bytes: it holds the largest packet.
 pub(super) const CHUNK_BYTES_MIN: usize = 512 << 10;
-/// Smallest `rotate_bytes`. Files consist of whole chunks: with three of the smallest ones a file ends within a quarter
-/// of its size, with one, as below a MiB, it would have half of it. In millions of bytes, as users of tcpdump write it.
+/// Smallest `rotate_bytes`: tcpdump's `-C 2`. Files consist of whole chunks: three of the smallest ones are more than
+/// three quarters of this size, and the single one that fits 1,000,000 bytes would be half of that.
 pub const ROTATE_BYTES_MIN: u64 = 2_000_000;
 /// Least number of chunks in a file of a rotation, so that it ends close to its size.
 const CHUNKS_PER_FILE: u64 = 16;

@@ -66,7 +66,7 @@ pub(crate) struct Sources {
 pub(crate) enum Declaration {
     /// As soon as it is found.
     AsDescribed,
-    /// With its first packet, or with drops that a file records of it, as the reader takes it.
+    /// With its first packet, or for drops that a file records of it, if the reader takes an interface without packets.
     ByPacket(OutputReader),
 }
 

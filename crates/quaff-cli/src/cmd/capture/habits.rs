@@ -142,7 +142,7 @@ impl HabitArgs {
         let is_small = |bytes: u64| bytes < ROTATE_BYTES_MIN;
         ensure!(
             !self.file_size.is_some_and(is_small),
-            "-C {} is too small, since files end up to 512 KiB below their size: type -C {} (million bytes) or more",
+            "-C {} is too small, since a file may end 512 KiB before its size: type -C {} (million bytes) or more",
             self.file_size.map_or_else(String::new, millions_text),
             ROTATE_BYTES_MIN.div_ceil(MILLION)
         );

@@ -188,10 +188,7 @@ mod tests {
     fn a_rotation_that_is_not_taken_is_refused_with_what_does_it() {
         for (line, words) in [
             ("-w t -W 5", "-C or -G"),
-            (
-                "-w t -C 1 -W 1",
-                "-C 1 is too small, since files end up to 512 KiB below their size: type -C 2 ",
-            ),
+            ("-w t -C 1 -W 1", "-C 1 is too small, since a file may end 512 KiB before its size: type -C 2 "),
             ("-w t -C 2M -W 1", "type -W 2 to keep"),
             ("-w t -b filesize:1999", "type -b filesize:2000 "),
             ("-w t -b filesize:3000 -b files:1", "type -b files:2 to keep"),

@@ -30,7 +30,7 @@ const ARGS: [&str; 2] = ["-nlr", "-"];
 /// Beginnings of what it says on stderr without an error. It doubts names because it takes its input for a file.
 const USUAL: [&str; 3] =
     ["reading from file -", "dropped privs to ", "Warning: interface names might be incorrect"];
-/// In what it says of packets with another link type than those before.
+/// Part of its error on an interface whose link type is not that of the first one.
 const SEVERAL_LINKS: &str = "different from the type of the first interface";
 /// Lines of stderr that are kept.
 const ERRORS_MAX: usize = 3;
@@ -280,8 +280,8 @@ impl Work {
 fn advice(said: &str) -> &'static str {
     match said.contains(SEVERAL_LINKS) {
         true => {
-            "; tshark prints several link types ('quaff capture … -w - | tshark -r -'), and 'quaff info' shows which file \
-             has which"
+            "; tshark prints several link types ('quaff capture … -w - | tshark -r -'), and 'quaff info' shows those of \
+             each file"
         }
         false => "",
     }

@@ -1,5 +1,5 @@
-//! `quaff streams follow FILE END`: one end names no connection, so those of it are listed, to choose one. It prints no
-//! payload.
+//! `quaff streams follow FILE END`: one end names no connection, so its conversations are listed to choose from. It
+//! prints no payload.
 
 use super::target;
 use crate::show::{self, name};
@@ -8,10 +8,10 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Conversations that are listed; of more only the number is there.
+/// The most conversations that are listed; the others are counted.
 const LISTED_MAX: usize = 20;
 
-/// An address, with a port or with any.
+/// An address with a port, or with all of its ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OneEnd {
     Host(IpAddr),
@@ -47,7 +47,7 @@ impl fmt::Display for OneEnd {
     }
 }
 
-/// The conversations of an end, as the rows of a list come. Clones share them.
+/// The conversations of an end, collected from the rows of a list. Clones share them.
 #[derive(Debug, Clone)]
 pub(super) struct Candidates {
     end: OneEnd,

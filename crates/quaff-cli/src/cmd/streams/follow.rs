@@ -105,6 +105,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         if report.failure.is_some() {
             return Ok(shell::ended(&report, false));
         }
+        let damage = report::input_words(&report);
+        if !damage.is_empty() {
+            show::say(damage.trim_end());
+        }
         message(&candidates.words());
         return Ok(Exit::Failed);
     }
@@ -194,9 +198,8 @@ impl Args {
         let first = self.file.to_string_lossy();
         let words: Vec<_> =
             std::iter::once(&*first).chain(self.connection.iter().map(String::as_str)).collect();
-        let is_file = self.read.is_empty() || self.file == Path::new("-") || self.file.exists();
         if let Ok(target) = Target::read(&words.join(" "))
-            && !is_file
+            && !self.has_file()
         {
             return Ok((self.read.to_vec(), target));
         }
@@ -208,16 +211,19 @@ impl Args {
         Ok((std::iter::once(&self.file).chain(self.read.iter()).cloned().collect(), target))
     }
 
-    /// The files, and one end where no connection is named.
+    /// Returns whether the first word is a file: with -r it may be one of the connection.
+    fn has_file(&self) -> bool {
+        self.read.is_empty() || self.file == Path::new("-") || self.file.exists()
+    }
+
+    /// The files, and the end that is named alone; `None` where a connection is named.
     fn files_and_end(&self) -> Option<(Vec<PathBuf>, OneEnd)> {
-        let is_file = self.read.is_empty() || self.file.exists();
-        match (&self.connection[..], is_file) {
-            ([], false) => Some((self.read.to_vec(), OneEnd::read(&self.file.to_string_lossy())?)),
-            (words, _) => {
-                let files = std::iter::once(&self.file).chain(self.read.iter()).cloned().collect();
-                Some((files, OneEnd::read(&words.join(" "))?))
-            }
-        }
+        let file = Some(&self.file).filter(|_| self.has_file());
+        let first = if file.is_none() { self.file.to_string_lossy() } else { "".into() };
+        let words: Vec<_> =
+            std::iter::once(&*first).chain(self.connection.iter().map(String::as_str)).collect();
+        let end = OneEnd::read(&words.join(" "))?;
+        Some((file.into_iter().chain(self.read.iter()).cloned().collect(), end))
     }
 
     /// The plan of a list of all connections, for those of one end.
