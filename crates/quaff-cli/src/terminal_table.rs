@@ -1,6 +1,6 @@
 //! Tables and paragraphs that fit the terminal, or `COLUMNS` without one. Where a table is too wide, names are cut,
-//! then columns are left out and named in a line below it. Without a terminal and `COLUMNS` nothing is cut or left out:
-//! a program may read it.
+//! then columns are left out and named in a line below it. Without a terminal and `COLUMNS` nothing is cut or left
+//! out: a program may read it.
 
 use crate::show;
 use comfy_table::{
@@ -139,7 +139,7 @@ fn fitted(table: &Table, room: Option<u16>, columns: Columns) -> String {
 fn left_out_words(heads: &[String], flag: Option<&str>, width: usize) -> String {
     let ways = match flag {
         Some(flag) => format!("wider terminal, {flag}, or --json"),
-        None => "wider terminal, or --json".to_owned(),
+        None => "wider terminal or --json".to_owned(),
     };
     let count = show::number_of(heads.len() as u64, "column");
     wrapped_in(width, "  ", &format!("{count} left out: {} ({ways})", heads.join(", ")))

@@ -309,7 +309,7 @@ fn with_namespaces(end: &PathEnd, error: quaff_os::Error) -> quaff_os::Error {
     let found: Vec<_> = names.map(|name| format!("{name}/{interface}")).collect();
     match found.is_empty() {
         true => error,
-        false => error.advise(format!("in another network namespace there is {}", found.join(", "))),
+        false => error.advise(format!("it is in another network namespace: write {}", found.join(" or "))),
     }
 }
 

@@ -47,7 +47,7 @@ flags! {
     #[arg(long, value_name = "FILE", help_heading = "Report")]
     HtmlArg { html: Option<PathBuf> }
 
-    /// Print all columns of tables with whole names, also those for which the terminal has no room
+    /// Print all columns of tables and whole names, however narrow the terminal
     #[arg(long, help_heading = "Report")]
     WideArg { wide: bool }
 }

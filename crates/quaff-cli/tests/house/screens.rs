@@ -125,6 +125,25 @@ fn screens_fit_terminals_of_40_80_and_200_columns() {
 }
 
 #[test]
+fn wide_tables_have_whole_rows_on_a_narrow_terminal() {
+    let test = test_name!();
+    if tool(test, "script").is_none() {
+        return;
+    }
+    let dir = place();
+    let has_row = |line: &str, words: [&str; 3]| {
+        let text = settled(&on_terminal(script(Some("1")), dir.path(), line, 40));
+        let is_row = |row: &str| words.iter().all(|word| row.contains(word));
+        assert!(text.lines().any(is_row) && !text.contains("left out"), "{line}: {text}");
+    };
+    has_row("info --traffic --wide b.pcap", [" 10.0.0.1 ", " 61.9 KiB", " 61.1 KiB"]);
+    // Bytes, and those sent and received, beside both ends.
+    for line in ["flows report b.pcap --by flow --wide -q", "flows top --read b.pcap --once --wide -q"] {
+        has_row(line, [" → ", " 60.2 KiB", " 59.4 KiB"]);
+    }
+}
+
+#[test]
 fn the_list_of_interfaces_fits_the_terminal() {
     let test = test_name!();
     if tool(test, "script").is_none() {

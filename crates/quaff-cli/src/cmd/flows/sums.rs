@@ -1,7 +1,7 @@
 //! Rows of a summary for people and for programs: columns of a table, and JSON. It sums nothing.
 
 use crate::show;
-use crate::terminal_table::{self, room};
+use crate::terminal_table::{self, Columns, room};
 use crate::units::Choice;
 use quaff_bench::report;
 use quaff_flow::summary::{By, Cell, Order, Ranked, Row, Sum};
@@ -219,11 +219,11 @@ impl Column {
         !matches!(self.order, None | Some(Order::Name))
     }
 
-    /// The column of a table by `by`. The ends of a flow stay whole.
+    /// The column of a table by `by`. The ends of a flow stay whole, and combinations, which may have addresses.
     pub(super) fn of_table(&self, by: By) -> report::Column {
-        let has_ends = by == By::Flow && self.order == Some(Order::Name);
+        let has_addresses = matches!(by, By::Flow | By::Several(_)) && self.order == Some(Order::Name);
         report::Column {
-            may_be_cut: !self.is_number() && !has_ends,
+            may_be_cut: !self.is_number() && !has_addresses,
             ..terminal_table::column(self.head, self.is_number(), self.rank)
         }
     }
@@ -286,12 +286,11 @@ fn rate_words(row: &Row, rates: Rates, at: usize) -> String {
     }
 }
 
-/// The name of a row with spaces at which no line ends, unless the terminal is narrow: other columns are omitted first.
-pub(super) fn together(name: &str) -> String {
-    match room().is_none_or(|columns| columns >= UNBROKEN_COLUMNS) {
-        true => name.replace(' ', "\u{a0}"),
-        false => name.to_owned(),
-    }
+/// The name of a row with spaces at which no line ends, unless it has to fit a narrow terminal: other columns are
+/// omitted first.
+pub(super) fn together(name: &str, columns: Columns) -> String {
+    let is_narrow = columns != Columns::All && room().is_some_and(|room| room < UNBROKEN_COLUMNS);
+    if is_narrow { name.to_owned() } else { name.replace(' ', "\u{a0}") }
 }
 
 /// The rows of a property as JSON.

@@ -74,10 +74,11 @@ pub(crate) struct Args {
 }
 
 const TOP: &str =
-    "With --traffic, rows of each list; 0 is all [default: 30 protocols, 5 of other tables, 3 names]";
+    "List N rows of each table of --traffic; 0 lists all [default: 30 protocols, 5 of other tables, 3 names]";
 const LONG_TOP: &str = "\
-With --traffic, rows of each list: the protocols with the most bytes and those around them, the largest conversations \
-and hosts, the servers and names with the most failures; 0 is all [default: 30 protocols, 5 of other tables, 3 names]";
+List N rows of each table of --traffic: the protocols with the most bytes and those around them, the largest \
+conversations and hosts, the servers and names with the most failures; 0 lists all [default: 30 protocols, 5 rows of \
+other tables, 3 names]";
 
 const EXAMPLES: &str = "\
 Examples:

@@ -82,7 +82,11 @@ pub(super) fn run(
         show::json(Stream::Stdout, &page)?;
     } else if !outcome.unreadable || traffic.packets > 0 {
         let text = page(&names, &traffic, &report, &commands, extent);
-        show::report(Stream::Stdout, text.trim_end());
+        match extent.columns {
+            // Rows of tables stay whole, however narrow the terminal.
+            Columns::All => show::print(text.trim_end()),
+            Columns::Fitting(_) => show::report(Stream::Stdout, text.trim_end()),
+        }
     }
     outcome.error.iter().for_each(|error| show::message(error));
     if let Some(failure) = &traffic.failure {
@@ -261,7 +265,7 @@ fn rest(more: u64, listed: u64, noun: &str) -> String {
 /// The way to `more` rows that are not shown, of which `listed` are in a list.
 fn way(more: u64, listed: u64) -> String {
     match listed {
-        0 => ", which no list has".to_owned(),
+        0 => ", only counted".to_owned(),
         listed if listed < more => format!("; --top 0 lists {} of them", show::count(listed)),
         _ => "; --top 0 lists all".to_owned(),
     }
@@ -466,9 +470,12 @@ fn silent_servers(dns: &DnsTraffic, extent: Extent) -> String {
     line_of(silent, 0, extent)
 }
 
-/// The first items in a line, and the number of the others, of which `unlisted` are in no list.
+/// The first items in a line, and the number of the others, of which `unlisted` are in no list. Empty without items.
 fn line_of(items: impl Iterator<Item = String>, unlisted: u64, extent: Extent) -> String {
     let mut items: Vec<String> = items.collect();
+    if items.is_empty() {
+        return String::new();
+    }
     let listed = items.len().saturating_sub(extent.rows(NAMES_SHOWN));
     items.truncate(items.len() - listed);
     let more = listed as u64 + unlisted;
@@ -585,10 +592,13 @@ mod tests {
         let of = |top| failing_names(&dns, Extent { top, ..EXTENT });
         assert!(of(None).ends_with("c (NXDOMAIN, 1); 3 more; --top 0 lists 2 of them"), "{}", of(None));
         assert!(of(Some(1)).ends_with("a (NXDOMAIN, 1); 5 more; --top 0 lists 4 of them"), "{}", of(Some(1)));
-        assert!(of(Some(0)).ends_with("e (NXDOMAIN, 1); 1 more, which no list has"), "{}", of(Some(0)));
+        assert!(of(Some(0)).ends_with("e (NXDOMAIN, 1); 1 more, only counted"), "{}", of(Some(0)));
         dns.name_count = 6;
         let whole = failing_names(&dns, Extent { top: Some(5), ..EXTENT });
         assert!(whole.ends_with("e (NXDOMAIN, 1)"), "{whole}");
+        // Answers without a name have no line.
+        dns.names = vec![name("")];
+        assert_eq!(failing_names(&dns, EXTENT), "");
     }
 
     #[test]
@@ -624,7 +634,7 @@ mod tests {
         assert_eq!(rest(0, 0, "host"), "");
         assert_eq!(rest(1, 1, "host"), "  1 more host; --top 0 lists all\n");
         assert_eq!(rest(20_000, 9_995, "host"), "  20,000 more hosts; --top 0 lists 9,995 of them\n");
-        assert_eq!(rest(10_005, 0, "host"), "  10,005 more hosts, which no list has\n");
+        assert_eq!(rest(10_005, 0, "host"), "  10,005 more hosts, only counted\n");
         let count = |packets| PacketCount { packets, bytes: 60 };
         let words = "  1 other: 1 packet, 60 B; --top 0 lists all\n";
         assert_eq!(others_words([1, 1], count(1), count(0)), words);

@@ -123,7 +123,7 @@ impl Shown<'_> {
         let mut add =
             |table: &Table| text += &format!("\n{}\n", terminal_table::report_table(table, columns));
         for by in self.args.properties() {
-            add(&unbroken(self.table(by, &self.ranked(by))));
+            add(&unbroken(self.table(by, &self.ranked(by)), columns));
         }
         if self.args.over.is_some() {
             add(&self.over_time());
@@ -353,9 +353,9 @@ impl Shown<'_> {
 }
 
 /// The table with names in one line each, where there is room for them.
-fn unbroken(mut table: Table) -> Table {
+fn unbroken(mut table: Table, columns: Columns) -> Table {
     for cell in table.rows.iter_mut().filter_map(|row| row.cells.first_mut()) {
-        *cell = together(cell);
+        *cell = together(cell, columns);
     }
     table
 }

@@ -261,7 +261,7 @@ fn table(view: &View, ranked: &Ranked, rates: Rates, shown: Columns) -> String {
     let rows = ranked.rows.iter().chain(&ranked.others);
     let cells = |row: &Row| -> Vec<String> {
         let mut cells: Vec<_> = columns.iter().map(|column| (column.cell)(row, rates)).collect();
-        cells[0] = together(&cells[0]);
+        cells[0] = together(&cells[0], shown);
         cells
     };
     terminal_table::of_columns(heads, rows.map(cells), shown)
