@@ -91,9 +91,9 @@ impl By {
         Self::Continued,
     ];
 
-    /// Several properties together, or a net, named as they were given; `None` if one of them is already several (a flow,
-    /// or both of its hosts), or is there twice. The combination lives as long as the process, so it is made once for an
-    /// argument.
+    /// Several properties together, or a net, named as they were given; `None` if one of them is already several (a
+    /// flow, or both of its hosts), or is there twice. The combination lives as long as the process, so it is made once
+    /// for an argument.
     pub fn several(name: &str, all: Vec<Self>) -> Option<Self> {
         let is_one = |by: &Self| !matches!(by, Self::Flow | Self::Host | Self::Several(_));
         let is_new = |(at, by): (usize, &Self)| !all[..at].contains(by);

@@ -122,7 +122,7 @@ impl Entry {
         cells.iter().map(|cell| usize::from(self.cells.add(*cell))).sum()
     }
 
-    /// Takes what the row of a flow has beside its sums: the time, in whole µs as segments have it, and the application.
+    /// Takes what the row of a flow has beside its sums: the time, in whole µs as in segments, and the application.
     fn see_flow(&mut self, record: &FlowRecord) {
         let [first_ns, last_ns] = [record.first_ns(), record.last_ns()].map(|ns| ns - ns % 1000);
         let [begin_ns, end_ns] = self.span_ns.unwrap_or([first_ns, last_ns]);

@@ -1,5 +1,5 @@
-//! The arguments that `quaff flows report` and `quaff flows list` share: the files, the choice of packets and of records,
-//! and the plan of a meter for captures.
+//! The arguments that `quaff flows report` and `quaff flows list` share: the files, the choice of packets and of
+//! records, and the plan of a meter for captures.
 
 use super::stored::Inputs;
 use crate::capture_files::Found;

@@ -42,8 +42,8 @@ pub(in crate::cmd) struct Args {
     /// several together with +, such as source+port
     ///
     /// The others are source-port, version, tos, flags, icmp, interface, inner-vlan, mpls, tunnel, end, rule, alpn and
-    /// continued; source/24 and destination/64 are nets. A property that the records do not have is 'not recorded'; what was recorded and not recognized is
-    /// 'unknown'.
+    /// continued; source/24 and destination/64 are nets. A property that the records do not have is 'not recorded'; what
+    /// was recorded and not recognized is 'unknown'.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "host,port,application,protocol", value_parser = property, help_heading = "Report")]
     pub(super) by: Vec<By>,
     #[command(flatten)]
