@@ -302,7 +302,8 @@ fn columns_that_were_not_recorded_are_named_so() {
 
 #[test]
 fn a_long_list_has_a_row_on_each_line_and_ends_with_its_reader() {
-    const ROWS: u16 = 400;
+    // More than two lists of the meter.
+    const ROWS: u16 = 1200;
     const BUFFER_BYTES: usize = 64 << 10;
     let dir = tempfile::tempdir().expect("a folder");
     let mut made = Made::default();
@@ -324,7 +325,8 @@ fn a_long_list_has_a_row_on_each_line_and_ends_with_its_reader() {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("quaff runs");
     drop(child.stdout.take());
     let mut input = child.stdin.take().expect("stdin");
-    input.write_all(&std::fs::read(&file).expect("the capture")).expect("written");
+    // It may have ended before it has read all.
+    let _ = input.write_all(&std::fs::read(&file).expect("the capture"));
     let begun = Instant::now();
     let status = loop {
         if let Some(status) = child.try_wait().expect("its status") {
