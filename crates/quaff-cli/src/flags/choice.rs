@@ -51,7 +51,7 @@ impl ChoiceArgs {
     pub(crate) fn choice(&self) -> anyhow::Result<Choice> {
         let bound = |name: &str, bound: Option<TimeBound>| match bound {
             Some(TimeBound::AfterFirst(_)) => {
-                bail!("{name}: a report has no first packet: give a date and a time")
+                bail!("{name}: flow records have no first packet: give a date and a time")
             }
             Some(TimeBound::At(ns)) => Ok(Some(ns)),
             None => Ok(None),

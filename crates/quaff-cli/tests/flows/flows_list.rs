@@ -1,15 +1,17 @@
 //! `quaff flows list`: the records of captures, segments and IPFIX files are those of `quaff flows --csv` of the same
-//! run, in the order that was asked for, and a list that is cut is the begin of the whole one.
+//! run, in the order that was asked for, and a list that is cut is the beginning of the whole one.
 
-use crate::made::{BEGIN_NS, Made, UDP};
+use crate::made::{BEGIN_NS, Made, UDP, udp};
 use crate::sample;
 use crate::support::QUAFF;
 use quaff_testkit::test_name;
 use quaff_testpackets as build;
 use serde_json::Value;
+use std::io::Write as _;
 use std::net::Ipv4Addr;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 /// Flows of the made capture.
 const FLOWS: u64 = 60;
@@ -251,6 +253,7 @@ fn lines_of_json_and_files_have_the_same_records() {
     for (more, said) in [
         (&["--json", "--csv", "-"][..], "stdout can have one of"),
         (&["--csv", &ipfix][..], "is read: write the list to another file"),
+        (&["--csv", "both", "--jsonl", "both"][..], "have the same file"),
         (&["--active", "1s"][..], "--active is for packets"),
         (&["--top", "x"][..], "--top"),
         (&["--sort", "name"][..], "--sort"),
@@ -295,4 +298,43 @@ fn columns_that_were_not_recorded_are_named_so() {
     assert!(listed.iter().any(|row| row["destination"] == "192.0.2.1"), "{listed:?}");
     let names = sums["not_recorded"].as_array().expect("names").clone();
     assert!(names.contains(&"source".into()) && names.contains(&"flags".into()), "{sums}");
+}
+
+#[test]
+fn a_long_list_has_a_row_on_each_line_and_ends_with_its_reader() {
+    // More than two lists of the meter.
+    const ROWS: u16 = 1200;
+    const BUFFER_BYTES: usize = 64 << 10;
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut made = Made::default();
+    for n in 0..ROWS {
+        made.ip(u64::from(n) * 1000, &udp([4000 + n, 9999], 20));
+    }
+    let file = made.write(dir.path(), "long.pcap").display().to_string();
+    let json = text(&["flows", "list", &file, "--idle", "1s", "--json", "-q"]);
+    assert!(json.len() > 2 * BUFFER_BYTES, "{} bytes", json.len());
+    let lines: Vec<_> = json.lines().collect();
+    assert_eq!((lines.len(), lines[0]), (usize::from(ROWS) + 2, "{\"flows\":["));
+    for line in &lines[1..lines.len() - 1] {
+        let row = serde_json::from_str(line.trim_end_matches(',')).expect("a row");
+        assert_eq!(number(&row, "sent_packets"), 1);
+    }
+    // The input has not ended.
+    let mut command = Command::new(QUAFF);
+    command.args(["flows", "list", "-", "--idle", "1s", "--json", "-q"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("quaff runs");
+    drop(child.stdout.take());
+    let mut input = child.stdin.take().expect("stdin");
+    // It may have ended before it has read all.
+    let _ = input.write_all(&std::fs::read(&file).expect("the capture"));
+    let begun = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("its status") {
+            break status;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "it reads on, for no reader");
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    assert!(status.success(), "{status}");
+    drop(input);
 }

@@ -63,7 +63,7 @@ pub(in crate::cmd) struct Args {
 const CSV: &str = "Write the list to FILE as CSV, with the columns of 'flows --csv'; '-' is stdout";
 const JSONL: &str = "Write the list to FILE as lines of JSON, as 'flows --jsonl'; '-' is stdout";
 const SORT: &str = "Sort by a time, the earliest first, or by a number, the largest first";
-const TOP: &str = "List the first N of --sort, without it those with the most bytes";
+const TOP: &str = "List the first N by --sort; without --sort those with the most bytes";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -77,12 +77,16 @@ Examples:
 const ROWS_MAX: usize = 1_000_000;
 
 impl Args {
-    /// Refuses a stdout that was closed, or that several outputs would take.
+    /// Refuses a stdout that was closed, and a file or a stdout that several outputs would take.
     pub(super) fn check(&self) -> anyhow::Result<()> {
         let files_on_stdout = self.files().filter(|path| path.as_os_str() == "-").count();
         ensure!(
             files_on_stdout + usize::from(self.report.json) <= 1,
             "stdout can have one of --json, --csv and --jsonl: name a file for the others"
+        );
+        ensure!(
+            self.csv.is_none() || *self.csv != *self.jsonl,
+            "--csv and --jsonl have the same file: name another one for one of them"
         );
         ensure!(
             !(was_stdout_closed() && self.takes_stdout()),

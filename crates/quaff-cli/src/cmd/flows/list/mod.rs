@@ -61,7 +61,9 @@ fn of_captures(args: &Args, files: &[PathBuf], mut lister: Lister) -> anyhow::Re
     let plan = args.records.plan(found, true, sink, args.also_written(), !*args.no_sandbox);
     let settings = Settings { quiet: args.quiet.count(), has_line: args.has_line(), ..Settings::default() };
     let mut take = || pending.take().iter().for_each(|record| lister.add(record));
-    let report = metering::meter(plan, settings, &mut |_| take())?;
+    let has_files = !args.written().is_empty();
+    let is_wanted = || has_files || show::takes_stdout();
+    let report = metering::meter_while(plan, settings, &mut |_| take(), &is_wanted)?;
     take();
     end(args, lister, files.len(), &report)
 }
@@ -83,7 +85,7 @@ fn end(args: &Args, mut lister: Lister, files: usize, report: &FlowReport) -> an
     if !args.quiet.is_set() {
         lister.remarks(&args.records.choice.words()).iter().for_each(|words| show::say(words));
     }
-    // Whoever has read enough wants no sums of what was read.
+    // A reader that has left wants no sums of what was read.
     if lister.takes_more() {
         report::sum_up(report, report.flows_exported, args.quiet.is_set());
     }

@@ -120,12 +120,15 @@ impl Pages {
 
 impl JsonRows {
     fn put(&mut self, row: &RowJson<'_>) {
-        self.text += if self.is_begun { ",\n" } else { "{\"flows\":[\n" };
+        self.text += if self.is_begun { "," } else { "{\"flows\":[" };
         self.is_begun = true;
-        self.text += &serde_json::to_string(row).expect("a row is strings and numbers");
+        // Between two rows, so that each has a line of its own: what is printed ends its line.
         if self.text.len() >= BUFFER_BYTES {
             show::json_text(Stream::Stdout, &std::mem::take(&mut self.text));
+        } else {
+            self.text.push('\n');
         }
+        self.text += &serde_json::to_string(row).expect("a row is strings and numbers");
     }
 
     fn finish(&mut self, sums: &impl Serialize) -> anyhow::Result<()> {

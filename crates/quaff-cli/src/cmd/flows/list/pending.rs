@@ -7,8 +7,8 @@ use std::time::Duration;
 
 /// Records that wait. While there are as many, the meter waits.
 const RECORDS_MAX: usize = 1 << 16;
-/// Longest wait for room, after which some more records are taken: an exporter at its end leaves a sink behind that
-/// takes nothing for 10 s.
+/// Longest wait for room, after which some more records are taken: at the end of a run, the exporter abandons a sink
+/// that takes nothing for 10 s.
 const WAIT: Duration = Duration::from_secs(4);
 
 /// Records that wait.

@@ -88,8 +88,8 @@ pub(in crate::cmd::flows) fn refuse_records(paths: &[PathBuf]) -> anyhow::Result
 /// The error of an input that was not found; of a folder of flow records the commands that read them.
 pub(in crate::cmd::flows) fn advised(error: anyhow::Error, paths: &[PathBuf]) -> anyhow::Error {
     let has_records = |path: &PathBuf| {
-        let found = Inputs::find(std::slice::from_ref(path));
-        path.is_dir() && matches!(found, Ok(Inputs::Parquet(_) | Inputs::Ipfix(_)))
+        let found = || Inputs::find(std::slice::from_ref(path));
+        path.is_dir() && matches!(found(), Ok(Inputs::Parquet(_) | Inputs::Ipfix(_)))
     };
     match paths.iter().find(|path| has_records(path)) {
         Some(path) => anyhow!(advice(path)),

@@ -1,5 +1,5 @@
-//! IPFIX files: each message counts whole, and what the files record of themselves shows what is
-//! missing. It meters nothing.
+//! IPFIX files: each message counts whole, and what the files record of themselves shows what is missing. It meters
+//! nothing.
 
 use super::counters::{Counters, Line, OF_APPLICATION, add, add_ignored};
 use super::records::Records;

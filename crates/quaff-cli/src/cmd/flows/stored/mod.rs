@@ -21,7 +21,8 @@ use crate::show::LiveLine;
 use quaff::flows::FlowReport;
 use std::path::PathBuf;
 
-/// Reads segments, or IPFIX files, into `records`. Returns the files that were read, and their ledgers as one.
+/// Reads segments, or IPFIX files, into `records`. Returns the files that were read, and their ledgers as that of a
+/// run.
 ///
 /// # Errors
 /// None of them can be read.
