@@ -9,7 +9,7 @@ const SHORT: [(&str, &str); 17] = [
     (
         "capture",
         "interface read count duration filter snaplen decap grep from to write print compress \
-         dir rotate-size rotate-time rotate-packets keep-size keep-free tee lanes buffer dry-run json quiet stats",
+         dir rotate-size rotate-time rotate-packets keep-size tee lanes buffer dry-run json quiet stats",
     ),
     (
         "split",

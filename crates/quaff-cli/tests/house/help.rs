@@ -7,7 +7,7 @@ use quaff_testkit::{test_name, write_program};
 use std::process::Command;
 
 /// Lines of a short help at most, on a terminal of 80 columns.
-const SHORT_LINES: usize = 61;
+const SHORT_LINES: usize = 60;
 
 fn help(command: &[&str]) -> String {
     let done = Command::new(QUAFF).args(command).arg("--help").output().expect("quaff runs");
