@@ -498,7 +498,7 @@ mod tests {
             ("capture tcp port 80 -w x", "no input is named before the expression 'tcp port 80': -i IF"),
             (
                 "flows none.pcap",
-                "none.pcap: No such file or directory, and no command of this name (top, report); -i IF",
+                "none.pcap: No such file or directory, and no command of this name (top, report, list); -i IF",
             ),
             ("split -r - none.pcap", "No such file or directory, and no word that begins an expression"),
             ("flows -i lo top", "top is no word that begins an expression"),

@@ -26,7 +26,7 @@ const SHORT: [(&str, &str); 17] = [
     ),
     (
         "flows",
-        "interface read duration filter decap active idle collector export-version template jsonl csv zeek ipfix \
+        "interface read duration filter decap active idle collector template jsonl csv zeek ipfix \
          parquet json quiet stats",
     ),
     ("flows top", "interface read duration filter decap by sort match show-names interval once rows json"),

@@ -29,7 +29,7 @@ const CODE: &str = "is text that a user writes, and no output";
 const DRAWING: &str = "is a drawing or a path";
 
 /// Blocks with digits that no command prints here: the page, the beginning of the first line, and the reason.
-const OTHERS: [(&str, &str, &str); 20] = [
+const OTHERS: [(&str, &str, &str); 22] = [
     (
         "README.md",
         "                    buffer ",
@@ -51,11 +51,21 @@ const OTHERS: [(&str, &str, &str); 20] = [
     ),
     ("docs/interfaces.md", "$ quaff interfaces --json", "has the interfaces of one machine"),
     ("docs/nprobe.md", "03/Jan/2014", "is what another program printed"),
+    (
+        "docs/output.md",
+        "3 columns left out:",
+        "is a line of a terminal; the tests of `terminal_table.rs` have it",
+    ),
     ("docs/rivals.md", "name = ", CODE),
     ("docs/scripts.md", "-- ports.lua", CODE),
     ("docs/scripts.md", "-- sniff.lua", CODE),
     ("docs/scripts.md", "-- ping-of-death.lua", CODE),
     ("docs/streams.md", "out/000012-", DRAWING),
+    (
+        "docs/streams.md",
+        "client 10.0.0.1:4711 → server",
+        "shows made lines; those of captures are compared with tshark's by `streams_tls`",
+    ),
     ("docs/streams.md", "cut -f 2 out/objects.tsv", "reads the table of such a folder"),
     ("docs/streams.md", "streams/010.000.000.001.", DRAWING),
     ("docs/streams.md", "streams/010.000.000.002.", DRAWING),

@@ -239,6 +239,7 @@ fn extras_come_with_the_record_and_for_its_piece() {
         statistics: true,
         payload_bytes: 4,
         application: false,
+        addresses: false,
     };
     let plan = MeterPlan { extras, ..MeterPlan::default() };
     let specs = [
