@@ -53,7 +53,7 @@ const OTHERS: [(&str, &str, &str); 22] = [
     ("docs/nprobe.md", "03/Jan/2014", "is what another program printed"),
     (
         "docs/output.md",
-        "3 columns left out:",
+        "  3 columns left out:",
         "is a line of a terminal; the tests of `terminal_table.rs` have it",
     ),
     ("docs/rivals.md", "name = ", CODE),
