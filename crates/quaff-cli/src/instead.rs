@@ -80,7 +80,11 @@ const OF_CAPTURE: [(&str, &str, &str); 30] = [
     ("-B", CAPTURERS, RING),
     ("--buffer-size", CAPTURERS, RING),
     ("-E", CAPTURERS, "payload of IPsec is not decrypted"),
-    ("-F", CAPTURERS, "-f \"$(cat FILE)\" reads the filter of a file"),
+    (
+        "-F",
+        ALL_PROGRAMS,
+        "-f \"$(cat FILE)\" reads the filter of a file, and the suffix of -w sets the format",
+    ),
     ("-g", CAPTURERS, "--group NAME lets a group read the files"),
     ("-I", CAPTURERS, "'iw dev IF set type monitor' makes an interface a monitor before the capture"),
     ("-J", CAPTURERS, "-j takes host or adapter; 'ethtool -T IF' lists what an adapter can do"),
@@ -143,12 +147,13 @@ const USER: &str = "--user NAME drops privileges to NAME";
 const WITHOUT_COMMAND: [&str; 4] = ["-i", "-r", "-w", "-n"];
 
 /// The same as [`OF_CAPTURE`], of `quaff replay`.
-const OF_REPLAY: [(&str, &str, &str); 6] = [
+const OF_REPLAY: [(&str, &str, &str); 7] = [
     ("-I", "tcpreplay", "--out2 IF is the second interface, and -o IF the first"),
     ("-K", "tcpreplay", "files are read ahead, and --buffer SIZE is the memory for them"),
     ("-l", "tcpreplay", "--loop N sends the files N times"),
     ("-M", "tcpreplay", "--mbps RATE is the rate"),
     ("-m", "tcpreplay", "-x FACTOR multiplies the speed"),
+    ("--rate", "no program", "--pps RATE sets packets a second, --mbps RATE bits a second"),
     ("-p", "tcpreplay", "--pps RATE is the rate; 'quaff tcpreplay' takes all letters of tcpreplay"),
 ];
 

@@ -50,7 +50,12 @@ fn speed_bps(name: &str) -> Option<u64> {
     Some(u64::from(mbps) * 1_000_000)
 }
 
+/// The note on offloads that merge frames. Of a loopback there is none: its packets are long because their senders make
+/// them so.
 pub(super) fn offload_notes(link: &Link) -> Option<String> {
+    if link.arphrd == libc::ARPHRD_LOOPBACK {
+        return None;
+    }
     let features = Card::read(&link.name).features.unwrap_or_default();
     let is_on = |name: &str| features.get(name).is_some_and(|feature| feature.is_on);
     let (gro, lro) = (is_on("rx-gro"), is_on("rx-lro"));

@@ -52,6 +52,8 @@ pub(super) fn property(text: &str) -> Result<By, String> {
             return net(end, bits)
                 .ok_or_else(|| format!("'{name}' is no net: write source/24 or destination/64"));
         }
+        // The port of a flow is that of its destination.
+        let name = if name == "destination-port" { "port" } else { name };
         let found = properties().find(|(known, ..)| *known == name).map(|(_, by, _)| by);
         let names = || properties().map(|(name, ..)| name).collect::<Vec<_>>().join(", ");
         found.ok_or_else(|| format!("'{name}' is none of {}; several together as in source+port", names()))

@@ -19,8 +19,8 @@ pub(super) fn print(out: &mut impl Write, report: &Report, next: Option<&str>) -
         false => writeln!(
             out,
             "nothing to judge by: none of {} has a probe header of 'quaff generate', no TCP connection has \
-             acknowledged data, no mirror, tunnel or RTP source numbers its packets, and no loss is recorded; \
-             --against FILE compares with the file that was sent",
+             acknowledged data to judge by, no mirror, tunnel or RTP source numbers its packets, and no loss is \
+             recorded; --against FILE compares with the file that was sent",
             show::number_of(report.outcome.frames, "frame")
         )?,
     }
