@@ -92,6 +92,12 @@ pub(super) const WATCHED: u32 = 1 << 21;
 const SYN_LACKING: u32 = 1 << 22;
 /// A reset of its sender was captured, which is no witness.
 pub(super) const RESET_SENT: u32 = 1 << 23;
+/// A SYN or SYN-ACK of its sender was captured, whatever its number.
+const SYN_SENT: u32 = 1 << 24;
+/// It is of a connection between ports that were used before, or that a stray has divided in two.
+const AGAIN: u32 = 1 << 25;
+/// Flags of the sender, which stay when a direction begins.
+const OF_SENDER: u32 = RESET_SENT | SYN_SENT | AGAIN;
 
 /// The state of one direction.
 #[derive(Debug, Clone, Copy, Default)]
@@ -293,6 +299,16 @@ impl Direction {
         self.flags |= RESET_SENT;
     }
 
+    /// Notes a captured SYN or SYN-ACK of the sender.
+    pub(super) fn note_syn_sent(&mut self) {
+        self.flags |= SYN_SENT;
+    }
+
+    /// Notes before it begins that its connection may be one that was taken for two.
+    pub(super) fn note_again(&mut self) {
+        self.flags |= AGAIN;
+    }
+
     /// Notes before it begins that the capture has lasted for long enough to have its SYN.
     pub(super) fn watch(&mut self) {
         self.flags |= WATCHED;
@@ -309,15 +325,15 @@ impl Direction {
     }
 
     /// True if both ends have named a SYN or SYN-ACK that was not captured: the sender by what it sent after it, the
-    /// receiver by an acknowledgment.
+    /// receiver by an acknowledgment. A stray may have hidden one that was captured.
     pub(super) fn lacks_syn(&self) -> bool {
         const NAMED_BY_BOTH: u32 = SYN_LACKING | AGREED | SENT | ACK_SEEN;
-        self.flags & (NAMED_BY_BOTH | SYN_SEEN) == NAMED_BY_BOTH
+        self.flags & (NAMED_BY_BOTH | SYN_SEEN | SYN_SENT | AGAIN) == NAMED_BY_BOTH
     }
 
     /// Starts at a number that a SYN or SYN-ACK has named. Earlier acknowledgments may belong to another connection.
     pub(super) fn begin(&mut self, base: u32, flags: u32, now_ns: u64) {
-        let flags = STARTED | SETTLED | flags;
+        let flags = STARTED | SETTLED | flags | self.flags & OF_SENDER;
         *self = Self { base, top: base, acked: base, flags, top_ns: now_ns, ..Self::default() };
     }
 
@@ -325,7 +341,7 @@ impl Direction {
     pub(super) fn begin_midstream(&mut self, sequence: u32, now_ns: u64) {
         let is_later = self.has(ACK_SEEN) && (0..=JUMP_MAX).contains(&ahead(self.acked, sequence));
         let base = if is_later { self.acked } else { sequence };
-        let flags = STARTED | MIDSTREAM | AGREED | self.flags & (ACK_SEEN | SENT);
+        let flags = STARTED | MIDSTREAM | AGREED | self.flags & (ACK_SEEN | SENT | OF_SENDER);
         *self = Self { base, top: base, acked: base, flags, ..Self::default() };
         self.unsettle(now_ns);
     }

@@ -264,7 +264,9 @@ impl LossMeter {
     fn begin_again(&mut self, place: u32, last_ns: u64) {
         self.end(place);
         let key = self.table.get(place).key;
-        *self.table.get_mut(place) = Connection { key, last_ns, is_used: true, ..Connection::default() };
+        let mut connection = Connection { key, last_ns, is_used: true, ..Connection::default() };
+        connection.directions.iter_mut().for_each(Direction::note_again);
+        *self.table.get_mut(place) = connection;
     }
 
     /// Processes a SYN, or the segment after one that may have begun another connection. Returns false for a SYN that
@@ -285,6 +287,7 @@ impl LossMeter {
             return true;
         }
         let connection = self.table.get_mut(place);
+        connection.directions[sender].note_syn_sent();
         if !connection.is_attempt(sender, segment) {
             // A repeated SYN refutes no SYN-ACK.
             connection.has_attempt &= attempt.is_some_and(|attempt| attempt.sender != from);

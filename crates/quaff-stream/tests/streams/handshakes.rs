@@ -38,7 +38,7 @@ fn a_syn_ack_that_both_ends_name_is_missing() {
     observer.send(B, B0 + 1500, Some(A0 + 700), 0, 1000);
     observer.send(A, A0 + 700, Some(B0 + 2500), 0, 0);
     assert_eq!(found(&observer.finish()), [1, 0, 1500]);
-    // Ports that are used again.
+    // Ports that are used again: a stray SYN may have divided a connection in two.
     let mut observer = connected();
     talk(&mut observer);
     let (a, b) = (A0 + 50_000_000, B0 + 3_000_000_000);
@@ -46,7 +46,7 @@ fn a_syn_ack_that_both_ends_name_is_missing() {
     observer.send(A, a, Some(b), 0, 700);
     observer.send(B, b, Some(a + 700), 0, 100);
     let report = observer.finish();
-    assert_eq!((found(&report), report.flows), ([1, 0, 0], 2));
+    assert_eq!((found(&report), report.flows), ([0, 0, 0], 2));
 }
 
 /// Ports that are used again, and a SYN-ACK that is stored before its SYN.
