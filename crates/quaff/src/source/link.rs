@@ -3,6 +3,7 @@
 
 use crate::plan::{InputPlan, InterfacePlan};
 use crate::{Error, Result};
+use nix::libc;
 use quaff_os::ethtool::Card;
 use quaff_os::rtnl::{self, Link};
 use quaff_wire::linktype;
