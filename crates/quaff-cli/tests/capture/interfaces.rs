@@ -137,7 +137,7 @@ fn printed_packets_have_the_interface_and_the_direction_that_tcpdump_prints() {
         let sent = ["generate", "--inject", name, "--count", count, "--pps", "1000", "--json"];
         assert_eq!(finish(ChildProcess::start(bench.quaff(&sent)).expect("quaff runs")).code, 0);
     }
-    // quaff sends past the queues, where nobody captures; the stack does not.
+    // Frames of quaff bypass the queues, and captures with them; those of the stack do not.
     let mut bash = bench.lab.rx.command("bash").expect("a command in the lab");
     run(bash.args(["-c", "for n in 1 2 3 4 5 6 7; do echo $n > /dev/udp/10.9.0.2/9; done"]));
     let theirs = tcpdump.finish(PATIENCE).expect("it ends after as many");

@@ -93,9 +93,9 @@ const SYN_LACKING: u32 = 1 << 22;
 /// A reset of its sender was captured, which is no witness.
 pub(super) const RESET_SENT: u32 = 1 << 23;
 /// A SYN or SYN-ACK of its sender was captured, whatever its number.
-const SYN_SENT: u32 = 1 << 24;
+pub(super) const SYN_SENT: u32 = 1 << 24;
 /// It is of a connection between ports that were used before, or that a stray has divided in two.
-const AGAIN: u32 = 1 << 25;
+pub(super) const AGAIN: u32 = 1 << 25;
 /// Flags of the sender, which stay when a direction begins.
 const OF_SENDER: u32 = RESET_SENT | SYN_SENT | AGAIN;
 
@@ -294,24 +294,9 @@ impl Direction {
         self.forgive_missing_syn();
     }
 
-    /// Notes a captured reset of the sender.
-    pub(super) fn note_reset(&mut self) {
-        self.flags |= RESET_SENT;
-    }
-
-    /// Notes a captured SYN or SYN-ACK of the sender.
-    pub(super) fn note_syn_sent(&mut self) {
-        self.flags |= SYN_SENT;
-    }
-
-    /// Notes before it begins that its connection may be one that was taken for two.
-    pub(super) fn note_again(&mut self) {
-        self.flags |= AGAIN;
-    }
-
-    /// Notes before it begins that the capture has lasted for long enough to have its SYN.
-    pub(super) fn watch(&mut self) {
-        self.flags |= WATCHED;
+    /// Notes [`WATCHED`] or a flag of [`OF_SENDER`].
+    pub(super) fn note(&mut self, flag: u32) {
+        self.flags |= flag;
     }
 
     /// Notes that its SYN or SYN-ACK is missing, unless that comes later.

@@ -30,7 +30,9 @@ pub use report::{FlowLoss, InterfaceLoss, Interval, LossReport};
 use crate::attempt::Attempt;
 use crate::event::Sender;
 use crate::key::Key;
-use direction::{ACK_SEEN, AGREED, Context, Direction, Ended, RESET_SENT, SENT, SYN_SEEN, WATCHED};
+use direction::{
+    ACK_SEEN, AGAIN, AGREED, Context, Direction, Ended, RESET_SENT, SENT, SYN_SEEN, SYN_SENT, WATCHED,
+};
 use holes::Holes;
 use quaff_wire::add_each;
 use quaff_wire::flow::{FlowPacket, NoFlow};
@@ -214,7 +216,7 @@ impl LossMeter {
             self.table.insert(Connection { key, last_ns: time_ns, is_used: true, ..Connection::default() });
         // The SYN of a connection that left a full table may have been captured.
         if self.watch.is_long(time_ns) && self.sums.found.evicted == 0 {
-            self.table.get_mut(place).directions.iter_mut().for_each(Direction::watch);
+            self.table.get_mut(place).directions.iter_mut().for_each(|direction| direction.note(WATCHED));
         }
         place
     }
@@ -250,7 +252,7 @@ impl LossMeter {
         if segment.flags & RST != 0 {
             // The numbers of a reset are those of what it answers, or arbitrary.
             connection.is_reset |= connection.directions[sender].accepts_reset(segment.sequence);
-            connection.directions[sender].note_reset();
+            connection.directions[sender].note(RESET_SENT);
             return;
         }
         let cx = &mut Context::new(&mut self.holes, &mut self.sums, segment.time_ns);
@@ -265,7 +267,7 @@ impl LossMeter {
         self.end(place);
         let key = self.table.get(place).key;
         let mut connection = Connection { key, last_ns, is_used: true, ..Connection::default() };
-        connection.directions.iter_mut().for_each(Direction::note_again);
+        connection.directions.iter_mut().for_each(|direction| direction.note(AGAIN));
         *self.table.get_mut(place) = connection;
     }
 
@@ -287,7 +289,7 @@ impl LossMeter {
             return true;
         }
         let connection = self.table.get_mut(place);
-        connection.directions[sender].note_syn_sent();
+        connection.directions[sender].note(SYN_SENT);
         if !connection.is_attempt(sender, segment) {
             // A repeated SYN refutes no SYN-ACK.
             connection.has_attempt &= attempt.is_some_and(|attempt| attempt.sender != from);
