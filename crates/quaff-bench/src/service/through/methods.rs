@@ -153,7 +153,7 @@ fn search(bed: &Bed, method: &str, seconds: f64, width: f64, pps: u64) -> (Throu
 
 const SPARE: u64 = 20;
 /// Searches until one is ended by the path, at most.
-const SEARCHES_MAX: u32 = 6;
+const SEARCHES_MAX: u32 = 3;
 
 /// Highest rate that a path of this rate passes in a trial of `seconds`, frames/s: the spare burst matters most in the
 /// shortest one.
@@ -184,13 +184,13 @@ fn a_search_ends_at_the_rate_of_the_path() {
     };
     // A search that the instrument ended, by its own note, is none of the path.
     let is_of_path = |found: &Throughput| found.notes.iter().all(|note| !note.contains("it is the limit"));
+    // Where the cores are not free, the instrument may end them all.
     let run = || {
         let mut searches = (0..SEARCHES_MAX).map(one);
-        let ended = searches.find(|(found, _)| is_of_path(found) || is_right(found, width, pps, seconds));
-        ended.expect("a search that the path ended")
+        searches.find(|(found, _)| is_of_path(found) || is_right(found, width, pps, seconds))
     };
-    assert_when_quiet("a_search_ends_at_the_rate_of_the_path", run, |(found, _)| {
-        is_right(found, width, pps, seconds)
+    assert_when_quiet("a_search_ends_at_the_rate_of_the_path", run, |ended| {
+        ended.as_ref().is_some_and(|(found, _)| is_right(found, width, pps, seconds))
     });
 }
 
