@@ -181,7 +181,10 @@ fn both_commands_count_the_same_connections_without_an_answer() {
     let mix = testing::captures().join("mix.pcap");
     // Made captures have one of this name too, and no teredo.pcap.
     if !testing::captures().join("protocols/teredo.pcap").is_file() {
-        testing::skip(test_name!(), "there are no captures; QUAFF_CAPTURES says where to look");
+        testing::skip(
+            test_name!(),
+            "there is no protocols/teredo.pcap in the captures; QUAFF_CAPTURES says where to look",
+        );
         return;
     }
     let input = mix.to_str().expect("a path of text");
